@@ -1,0 +1,22 @@
+// Small text helpers shared by everything that reads names and numbers from people.
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace sigma1 {
+
+std::vector<std::string> split(std::string_view text, char separator);
+std::string lower(std::string_view text);
+
+// The candidate with the fewest edits from `name`, ignoring case; empty when none is at all close.
+std::string nearest_name(std::string_view name, std::span<const std::string> candidates);
+
+// A number as people type one: "0.25", "1e-3", "inf", "nan", "0x1p-3", a power "2^-24" or a ratio
+// "127/180". Empty when the whole text is not such a number.
+std::optional<double> parse_number(std::string_view text);
+
+}  // namespace sigma1

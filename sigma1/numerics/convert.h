@@ -1,0 +1,35 @@
+// Whole arrays between fp32 and any format of up to 16 bits: vectorised, threaded, and equal to
+// quantize.h bit for bit on every machine and number of threads. With a scale other than 1 the
+// product x·scale is rounded to fp32 first.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "sigma1/base/rng.h"
+#include "sigma1/numerics/quantize.h"
+
+namespace sigma1 {
+
+// Codes of up to 8 bits take a byte, of up to 16 two. `random` serves stochastic rounding only:
+// element i takes random.bits(i). Sizes must match.
+void encode(std::span<const float> values, std::span<uint8_t> codes, const Cast& cast,
+            const RandomStream& random = RandomStream());
+void encode(std::span<const float> values, std::span<uint16_t> codes, const Cast& cast,
+            const RandomStream& random = RandomStream());
+
+void decode(std::span<const uint8_t> codes, std::span<float> values, const Cast& cast);
+void decode(std::span<const uint16_t> codes, std::span<float> values, const Cast& cast);
+
+// Every value replaced by what it becomes in the format; in place when both are the same memory.
+void quantize(std::span<const float> values, std::span<float> quantized, const Cast& cast,
+              const RandomStream& random = RandomStream());
+
+// The instruction set in use: the best this machine has, unless one is forced (for tests). A set
+// that the machine lacks is an Error.
+enum class InstructionSet { baseline, avx2, avx512 };
+InstructionSet instruction_set();
+bool is_supported(InstructionSet set);
+void force_instruction_set(InstructionSet set);
+
+}  // namespace sigma1

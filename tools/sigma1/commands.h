@@ -1,0 +1,13 @@
+// The subcommands. Each lives in its own file, declares its options on `app` and runs as CLI11's
+// callback; what it throws becomes one line and an exit code in main.cpp.
+#pragma once
+
+#include <CLI/CLI.hpp>
+
+namespace sigma1 {
+
+void add_formats(CLI::App& app);
+void add_quantize(CLI::App& app);
+void add_snr(CLI::App& app);
+
+}  // namespace sigma1

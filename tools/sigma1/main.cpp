@@ -1,0 +1,73 @@
+// The command line: hands argv to the subcommand it names and turns failure into one line on
+// stderr and an exit code: 2 for what the user can mend, 70 for a bug of ours.
+#include <algorithm>
+#include <cstdio>
+#include <exception>
+#include <string>
+#include <vector>
+
+#include "sigma1/base/error.h"
+#include "sigma1/base/text.h"
+#include "tools/sigma1/commands.h"
+
+namespace sigma1 {
+namespace {
+
+constexpr int kUserError = 2, kInternalError = 70;
+
+int complain(int exit_code, std::string_view text) {
+  std::fflush(stdout);
+  fmt::print(stderr, "sigma1: {}\n", text);
+  return exit_code;
+}
+
+void add_commands(CLI::App& app) {
+  app.set_version_flag("--version", "sigma1 " SIGMA1_VERSION);
+  app.require_subcommand(1);
+  app.footer(
+      "`sigma1 COMMAND --help` shows a command's options and examples.\n\n"
+      "Examples:\n  sigma1 formats\n  sigma1 snr --svg figure2.svg");
+  add_formats(app);
+  add_quantize(app);
+  add_snr(app);
+}
+
+// CLI11 would answer an unknown first word with what is missing; better to say what was meant.
+void check_first_word(const CLI::App& app, int argc, char** argv) {
+  if (argc < 2) return;
+  std::string word = argv[1];
+  std::vector<std::string> names;
+  for (const CLI::App* command : app.get_subcommands({})) names.push_back(command->get_name());
+  bool is_flag = word.starts_with('-');
+  if (is_flag ? app.get_option_no_throw(word) != nullptr
+              : std::ranges::find(names, word) != names.end()) {
+    return;
+  }
+  std::string nearest = is_flag ? "" : nearest_name(word, names);
+  throw Error("unknown {} '{}'{}; `sigma1 --help` lists all", is_flag ? "flag" : "command", word,
+              nearest.empty() ? "" : fmt::format(": did you mean {}?", nearest));
+}
+
+int run(int argc, char** argv) {
+  CLI::App app("sigma1: training in FP16 and FP8 out of the box, by unit scaling");
+  app.name("sigma1");
+  add_commands(app);
+  try {
+    check_first_word(app, argc, argv);
+    app.parse(argc, argv);
+    return 0;
+  } catch (const CLI::ParseError& error) {
+    bool asked_for = error.get_exit_code() == 0;  // --help and --version arrive as exceptions too
+    if (asked_for) return app.exit(error);
+    return complain(kUserError, fmt::format("{} (see --help)", error.what()));
+  } catch (const Error& error) {
+    return complain(kUserError, error.what());
+  } catch (const std::exception& error) {
+    return complain(kInternalError, fmt::format("internal error: {}", error.what()));
+  }
+}
+
+}  // namespace
+}  // namespace sigma1
+
+int main(int argc, char** argv) { return sigma1::run(argc, argv); }
