@@ -52,6 +52,7 @@ std::string lower(std::string_view text) {
 }
 
 std::string nearest_name(std::string_view name, std::span<const std::string> candidates) {
+  if (name.empty()) return "";
   std::string wanted = lower(name);
   std::string best;
   // Beyond this a suggestion confuses more than it helps.

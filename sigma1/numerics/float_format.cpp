@@ -187,7 +187,7 @@ NamedFormat find_format(std::string_view name) {
   if (auto custom = parse_custom(wanted)) return *custom;
   std::string nearest = nearest_name(wanted, names);
   throw Error("unknown format '{}'{}; `sigma1 formats` lists all, and any eXmY is one", name,
-              nearest.empty() ? "" : fmt::format(": did you mean {}?", nearest));
+              nearest.empty() ? "" : fmt::format(" (did you mean {}?)", nearest));
 }
 
 }  // namespace sigma1

@@ -119,11 +119,11 @@ double one_sided_noise(const FloatFormat& format, uint32_t max_magnitude, double
 
 double normal_snr(const Cast& cast, double sigma) {
   check(cast);
-  if (!(sigma > 0) || !std::isfinite(sigma)) {
-    throw Error("sigma: expected a positive finite number, got {}", sigma);
+  double unit = 1 / (sigma * cast.scale);
+  if (!(sigma > 0) || !std::isnormal(unit)) {
+    throw Error("sigma: expected a positive number within 2^-1000 to 2^1000, got {}", sigma);
   }
   const FloatFormat& format = cast.format;
-  double unit = 1 / (sigma * cast.scale);
   uint32_t largest = format.max_magnitude();
   double noise = one_sided_noise(format, largest, unit, cast.rounding);
   bool symmetric = format.specials != Specials::integer;

@@ -57,6 +57,7 @@ TEST(Axis, KeepsTickLabelsApart) {
   std::vector<Axis> axes = {{.min = 0, .max = 1, .base = 0},
                             {.min = -1.7e9, .max = 3e9, .base = 0},
                             {.min = 1e9, .max = 1e9 + 7, .base = 0},
+                            {.min = 1e9, .max = 1e9 + 1e-3, .base = 0},
                             {.min = 2, .max = 90},
                             {.min = 1.1, .max = 1.9, .base = 2},
                             {.min = 1e-300, .max = 1e300, .base = 2},

@@ -26,6 +26,7 @@ std::vector<double> sigmas() {
 
 std::string figure(bool with_outliers = false) {
   std::vector<NamedCast> casts;
+  casts.reserve(kNames.size());
   for (const std::string& name : kNames) casts.push_back({name, {find_format(name).format}});
   return snr_figure(casts, sigmas(), with_outliers);
 }
@@ -64,6 +65,9 @@ TEST(SnrFigure, AxesSpanTheSigmas) {
   auto ticks = labels(svg, "x-tick");
   EXPECT_EQ(ticks.front().content, "2\u221224");
   EXPECT_EQ(ticks.back().content, "216");
+  Element plot = with_tag(svg, "rect").at(1);  // what the curves are clipped to
+  EXPECT_NEAR(ticks.front().x, plot.number("x"), 1);
+  EXPECT_NEAR(ticks.back().x, plot.number("x") + plot.number("width"), 1);
   for (const auto& [name, curve] : curves(svg)) {
     std::vector<Point> points = points_of(curve);
     ASSERT_EQ(points.size(), sigmas().size()) << name;

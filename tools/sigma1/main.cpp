@@ -1,9 +1,12 @@
 // The command line: hands argv to the subcommand it names and turns failure into one line on
 // stderr and an exit code: 2 for what the user can mend, 70 for a bug of ours.
 #include <algorithm>
+#include <cerrno>
 #include <cstdio>
+#include <cstring>
 #include <exception>
 #include <string>
+#include <system_error>
 #include <vector>
 
 #include "sigma1/base/error.h"
@@ -15,10 +18,17 @@ namespace {
 
 constexpr int kUserError = 2, kInternalError = 70;
 
-int complain(int exit_code, std::string_view text) {
+int complain(int exit_code, std::string text) {
+  std::ranges::replace(text, '\n', ' ');  // one line, whatever was typed
   std::fflush(stdout);
   fmt::print(stderr, "sigma1: {}\n", text);
   return exit_code;
+}
+
+// Output that was lost, on a full disk for one, must not pass for success.
+void finish_output() {
+  if (std::fflush(stdout) != 0)
+    throw Error("cannot write to standard output: {}", std::strerror(errno));
 }
 
 void add_commands(CLI::App& app) {
@@ -45,7 +55,7 @@ void check_first_word(const CLI::App& app, int argc, char** argv) {
   }
   std::string nearest = is_flag ? "" : nearest_name(word, names);
   throw Error("unknown {} '{}'{}; `sigma1 --help` lists all", is_flag ? "flag" : "command", word,
-              nearest.empty() ? "" : fmt::format(": did you mean {}?", nearest));
+              nearest.empty() ? "" : fmt::format(" (did you mean {}?)", nearest));
 }
 
 int run(int argc, char** argv) {
@@ -54,13 +64,21 @@ int run(int argc, char** argv) {
   add_commands(app);
   try {
     check_first_word(app, argc, argv);
-    app.parse(argc, argv);
+    // CLI11 wants a vector in reverse. "--" is dropped: whatever may start with a minus is taken as
+    // is.
+    std::vector<std::string> arguments(std::make_reverse_iterator(argv + argc),
+                                       std::make_reverse_iterator(argv + 1));
+    std::erase(arguments, "--");
+    app.parse(arguments);
+    finish_output();
     return 0;
   } catch (const CLI::ParseError& error) {
     bool asked_for = error.get_exit_code() == 0;  // --help and --version arrive as exceptions too
     if (asked_for) return app.exit(error);
     return complain(kUserError, fmt::format("{} (see --help)", error.what()));
   } catch (const Error& error) {
+    return complain(kUserError, error.what());
+  } catch (const std::system_error& error) {
     return complain(kUserError, error.what());
   } catch (const std::exception& error) {
     return complain(kInternalError, fmt::format("internal error: {}", error.what()));

@@ -2,6 +2,7 @@
 #include "sigma1/numerics/quantize.h"
 
 #include <cmath>
+#include <cstdio>
 #include <iostream>
 
 #include "sigma1/base/error.h"
@@ -15,20 +16,23 @@ namespace {
 
 struct Options {
   std::string format, rounding = "nearest", overflow = "saturate", scale = "1";
-  uint64_t seed = 0;
+  int64_t seed = 0;
   bool json = false;
 };
 
-double number_from(const std::string& text) {
+double number_from(const std::string& text, std::string_view what) {
   auto value = parse_number(text);
-  if (!value) throw Error("expected a number, got '{}'", text);
+  if (!value) throw Error("{}: expected a number, got '{}'", what, text);
   return *value;
 }
 
 Cast cast_from(const Options& options) {
   Cast cast{find_format(options.format).format, parse_rounding(options.rounding),
             parse_overflow(options.overflow)};
-  cast.scale = static_cast<float>(number_from(options.scale));
+  cast.scale = static_cast<float>(number_from(options.scale, "--scale"));
+  if (!std::isnormal(cast.scale) || cast.scale < 0) {
+    throw Error("--scale: expected a positive number within fp32's range, got '{}'", options.scale);
+  }
   try {
     check(cast);
   } catch (const Error& error) {
@@ -40,9 +44,12 @@ Cast cast_from(const Options& options) {
 // Arguments, or words of standard input when there are none.
 std::vector<double> values_from(const std::vector<std::string>& arguments) {
   std::vector<double> values;
-  for (const std::string& text : arguments) values.push_back(number_from(text));
+  for (const std::string& text : arguments) values.push_back(number_from(text, "value"));
   if (!arguments.empty()) return values;
-  for (std::string text; std::cin >> text;) values.push_back(number_from(text));
+  for (std::string text; std::cin >> text;) {
+    values.push_back(number_from(text, "standard input"));
+  }
+  if (std::ferror(stdin) != 0) throw Error("standard input cannot be read");
   return values;
 }
 
@@ -54,8 +61,9 @@ std::string relative_error(double value, double quantized) {
 
 void run(const Options& options, const std::vector<std::string>& arguments) {
   Cast cast = cast_from(options);
+  if (options.seed < 0) throw Error("--seed: expected 0 or more, got {}", options.seed);
   int hex_digits = (cast.format.bits() + 3) / 4;
-  RandomStream random(options.seed, "quantize");
+  RandomStream random(static_cast<uint64_t>(options.seed), "quantize");
   Table table({"value", "code", "becomes", "relative error"});
   auto list = nlohmann::ordered_json::array();
   uint64_t index = 0;

@@ -43,9 +43,10 @@ SigmaRange range_from(const std::string& text) {
 std::vector<double> sigmas_in(SigmaRange range, int per_octave) {
   std::vector<double> sigmas;
   // A margin for rounding, so that both ends are in.
-  double octaves = std::log2(range.high / range.low) + 1e-9;
+  double octaves = std::log2(range.high) - std::log2(range.low) + 1e-9;
   for (int i = 0; i <= octaves * per_octave; ++i) {
-    sigmas.push_back(range.low * std::exp2(static_cast<double>(i) / per_octave));
+    sigmas.push_back(std::ldexp(range.low, i / per_octave) *
+                     std::exp2(static_cast<double>(i % per_octave) / per_octave));
   }
   return sigmas;
 }
@@ -59,7 +60,11 @@ NamedCast cast_from(const std::string& text) {
     if (!scale) throw Error("--formats: expected FORMAT:SCALE, got '{}'", text);
     named.cast.scale = static_cast<float>(*scale);
   }
-  check(named.cast);
+  try {
+    check(named.cast);
+  } catch (const Error& error) {
+    throw Error("--formats: {}: {}", text, error.what());
+  }
   return named;
 }
 
