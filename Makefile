@@ -37,10 +37,10 @@ tsan: ## Run the tests under the thread sanitizer
 	@scripts/build tsan
 	@ctest --preset tsan --parallel $(CORES)
 
-cuda: ## Build with CUDA and run the tests; those labelled gpu skip without a device
+cuda: ## Build the tests that need a GPU (nvcc required) and run them; without a device they skip
 	@scripts/install_dependencies build
-	@scripts/build cuda
-	@ctest --preset cuda --parallel $(CORES)
+	@scripts/build cuda test_gpu
+	@ctest --preset cuda --label-regex gpu
 
 format: ## Format all sources
 	@scripts/install_dependencies lint

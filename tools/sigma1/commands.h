@@ -6,7 +6,10 @@
 
 namespace sigma1 {
 
+void add_derive(CLI::App& app);
 void add_formats(CLI::App& app);
+void add_inspect(CLI::App& app);
+void add_ops(CLI::App& app);
 void add_quantize(CLI::App& app);
 void add_snr(CLI::App& app);
 

@@ -37,7 +37,10 @@ void add_commands(CLI::App& app) {
   app.footer(
       "`sigma1 COMMAND --help` shows a command's options and examples.\n\n"
       "Examples:\n  sigma1 formats\n  sigma1 snr --svg figure2.svg");
+  add_derive(app);
   add_formats(app);
+  add_inspect(app);
+  add_ops(app);
   add_quantize(app);
   add_snr(app);
 }

@@ -1,0 +1,55 @@
+#include "sigma1/models/registry.h"
+
+#include "sigma1/base/error.h"
+#include "sigma1/base/text.h"
+#include "sigma1/models/ffn.h"
+#include "sigma1/models/mlp.h"
+#include "sigma1/models/transformer.h"
+
+namespace sigma1 {
+namespace {
+
+constexpr Model kModels[] = {
+    {"mlp", "dense layers with relu, ending in a squared error", build_mlp},
+    {"ffn", "the Transformer's feed-forward layer of the paper's code figure", build_ffn},
+    {"transformer", "a small causal language model: attention and feed-forward blocks",
+     build_transformer},
+};
+
+void check_sizes(const ModelConfig& config) {
+  const std::pair<const char*, int64_t> sizes[] = {
+      {"batch", config.batch},          {"time", config.time},   {"width", config.width},
+      {"hidden", config.hidden},        {"depth", config.depth}, {"heads", config.heads},
+      {"vocabulary", config.vocabulary}};
+  for (auto [name, size] : sizes) {
+    if (size <= 0) throw Error("{}: expected a positive number, got {}", name, size);
+  }
+}
+
+}  // namespace
+
+ResidualWeights ModelConfig::residual_weights(int64_t l) const {
+  if (residual == "default") return default_residual();
+  if (residual == "fixed") return fixed_residual(tau);
+  if (residual == "running-mean") return running_mean_residual(l);
+  throw Error("residual: expected default, fixed or running-mean, got '{}'", residual);
+}
+
+std::span<const Model> model_registry() { return kModels; }
+
+void build_model(Graph& graph, std::string_view name, const ModelConfig& config) {
+  std::vector<std::string> names;
+  for (const Model& model : kModels) {
+    if (model.name == name) {
+      check_sizes(config);
+      return model.build(graph, config);
+    }
+    names.emplace_back(model.name);
+  }
+  std::string nearest = nearest_name(name, names);
+  throw Error("unknown model '{}'{}; the models are {}", name,
+              nearest.empty() ? "" : fmt::format(" (did you mean {}?)", nearest),
+              fmt::join(names, ", "));
+}
+
+}  // namespace sigma1

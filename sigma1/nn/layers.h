@@ -1,0 +1,23 @@
+// Layers: functions that create their parameters and apply ops. The name is a part of the path of
+// every node inside, and the parameters' names, which seed their random numbers, follow from it.
+#pragma once
+
+#include <string>
+
+#include "sigma1/graph/graph.h"
+
+namespace sigma1 {
+
+// Weights as regular models start: Glorot and Bengio's variance 2 / (fan_in + fan_out), uniform.
+Init glorot(int64_t fan_in, int64_t fan_out);
+
+// x[…, m] · weight[m, width], plus a bias that starts at zero.
+Value dense(const std::string& name, Value x, int64_t width, bool with_bias = true);
+// Layer normalisation with gain 1 and bias 0 to start with.
+Value normalise(const std::string& name, Value x);
+// W₂·gelu(W₁·x): hidden wide, back to x's width.
+Value feed_forward(const std::string& name, Value x, int64_t hidden);
+// Multi-head self-attention on x[batch, time, d].
+Value self_attention(const std::string& name, Value x, int64_t heads, bool causal);
+
+}  // namespace sigma1

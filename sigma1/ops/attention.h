@@ -1,0 +1,23 @@
+// Attention as one op: its factors follow from the softmax inside, which no factor of a matmul
+// sees.
+#pragma once
+
+#include "sigma1/graph/graph.h"
+
+namespace sigma1 {
+
+extern const OpDef attention_op, attention_grad_op;
+
+struct AttentionOptions {
+  bool causal = false;    // query i sees keys 0…i only; as many queries as keys
+  double multiplier = 1;  // inverse temperature
+  Value relative = {};    // [heads, tk, d], one vector per distance i − j; needs causal
+  Value mask = {};        // [batch, tk], 0 leaves a key out; without gradient
+};
+
+// Σⱼ softmaxⱼ(multiplier · d^-½ · qᵢ·(kⱼ + relative_{i−j})) · vⱼ for q[batch, heads, tq, d] and
+// k, v[batch, heads, tk, d]. What is masked takes no part in the softmax; a query that sees no key
+// gives zeros.
+Value attention(Value q, Value k, Value v, const AttentionOptions& options = {});
+
+}  // namespace sigma1

@@ -1,0 +1,165 @@
+#include "sigma1/ops/norm.h"
+
+#include <cmath>
+
+#include "sigma1/ops/pointwise.h"
+#include "sigma1/ops/rules.h"
+
+namespace sigma1 {
+namespace {
+
+// Whether the mean is taken out before the scale is.
+enum class Centre { mean, zero };
+
+struct Statistics {
+  double centre, inverse_scale;
+};
+
+template <Centre centre>
+Statistics statistics(const double* x, int64_t n, double eps) {
+  auto count = static_cast<double>(n);
+  double mean = 0, square = 0;
+  if (centre == Centre::mean) {
+    for (int64_t j = 0; j < n; ++j) mean += x[j] / count;
+  }
+  // Around the mean rather than E[x²] − μ², which is the same but for rounding.
+  for (int64_t j = 0; j < n; ++j) square += (x[j] - mean) * (x[j] - mean) / count;
+  return {mean, rsqrt(square + eps)};
+}
+
+// x[…, n], then w[n], then c[n].
+std::vector<TensorType> infer_norm(const OpView& v) {
+  expect_rank_at_least(v, 0, 1);
+  expect_kind(v, 0, Kind::real);
+  for (size_t i = 1; i < v.inputs.size(); ++i) expect_shape(v, i, {v.in(0).dim(-1)});
+  double eps = v.attr<double>("eps");
+  if (!(eps >= 0)) throw Error("eps: expected a number from 0 up, got {}", eps);
+  return {v.in(0)};
+}
+
+// Table A.2. The bias starts at zero and the gain at one, so that the normalised row sets the
+// scale.
+Scales scale_norm(const OpView& v, const ScaleContext&) {
+  Scales scales{1, {1}};
+  auto rows = static_cast<double>(v.in(0).rows());
+  for (size_t i = 1; i < v.inputs.size(); ++i) scales.beta.push_back(rsqrt(rows));
+  return scales;
+}
+
+Role norm_role(const OpView&, size_t input) {
+  return input == 0 ? Role::activation : input == 1 ? Role::weight : Role::bias;
+}
+
+Attributes norm_defaults(std::span<const TensorType>) { return {{"eps", kNormEpsilon}}; }
+
+template <const OpDef& norm_op, const OpDef& grad_op>
+Grads grad_norm(GradView& g) {
+  Attributes attributes = g.attributes();
+  Value x = g.x(0), dy = g.dy();
+  bool has_w = g.input_count() > 1, has_c = g.input_count() > 2;
+  Value dxhat = has_w ? mul(dy, g.x(1)) : dy;
+  Grads grads{g.graph().append_one(grad_op, {x, dxhat}, attributes)};
+  if (has_w) {
+    Value xhat = g.graph().append_one(norm_op, {x}, attributes);
+    Value product = mul(dy, xhat);
+    grads.push_back(sum_to_shape(product, g.x(1).shape()));
+  }
+  if (has_c) grads.push_back(sum_to_shape(dy, g.x(2).shape()));
+  return grads;
+}
+
+template <Centre centre>
+void evaluate_norm(const EvalView& v) {
+  int64_t n = v.in(0).dim(-1);
+  bool has_w = v.inputs.size() > 1, has_c = v.inputs.size() > 2;
+  for (int64_t row = 0; row < v.out().count(); row += n) {
+    const double* x = v.in(0).data.data() + row;
+    Statistics s = statistics<centre>(x, n, v.attr<double>("eps"));
+    for (int64_t j = 0; j < n; ++j) {
+      double xhat = (x[j] - s.centre) * s.inverse_scale;
+      v.out()[row + j] = (has_w ? v.in(1)[j] : 1) * xhat + (has_c ? v.in(2)[j] : 0);
+    }
+  }
+}
+
+std::vector<TensorType> infer_norm_grad(const OpView& v) {
+  expect_rank_at_least(v, 0, 1);
+  expect_shape(v, 1, v.in(0).shape);
+  return {v.in(0)};
+}
+
+// What the normalisation removes from x it removes from the gradient: the direction of x̂, and the
+// mean where that is taken out.
+template <Centre centre>
+void evaluate_norm_grad(const EvalView& v) {
+  int64_t n = v.in(0).dim(-1);
+  auto count = static_cast<double>(n);
+  for (int64_t row = 0; row < v.out().count(); row += n) {
+    const double* x = v.in(0).data.data() + row;
+    const double* dxhat = v.in(1).data.data() + row;
+    Statistics s = statistics<centre>(x, n, v.attr<double>("eps"));
+    double mean = 0, along = 0;
+    for (int64_t j = 0; j < n; ++j) {
+      if (centre == Centre::mean) mean += dxhat[j] / count;
+      along += dxhat[j] * (x[j] - s.centre) * s.inverse_scale / count;
+    }
+    for (int64_t j = 0; j < n; ++j) {
+      double xhat = (x[j] - s.centre) * s.inverse_scale;
+      v.out()[row + j] = s.inverse_scale * (dxhat[j] - mean - xhat * along);
+    }
+  }
+}
+
+}  // namespace
+
+constinit const OpDef layer_norm_grad_op{.name = "layer_norm_grad",
+                                         .formula = "(dx̂ − mean(dx̂) − x̂ mean(dx̂ x̂)) / σ",
+                                         .min_inputs = 2,
+                                         .max_inputs = 2,
+                                         .infer = infer_norm_grad,
+                                         .evaluate = evaluate_norm_grad<Centre::mean>};
+
+constinit const OpDef rms_norm_grad_op{.name = "rms_norm_grad",
+                                       .formula = "(dx̂ − x̂ mean(dx̂ x̂)) / rms(x)",
+                                       .min_inputs = 2,
+                                       .max_inputs = 2,
+                                       .infer = infer_norm_grad,
+                                       .evaluate = evaluate_norm_grad<Centre::zero>};
+
+constinit const OpDef layer_norm_op{.name = "layer_norm",
+                                    .formula = "c + w (x − μ)/σ; α=1, β_x=1, β_w=β_c=b^-½",
+                                    .min_inputs = 1,
+                                    .max_inputs = 3,
+                                    .infer = infer_norm,
+                                    .scale = scale_norm,
+                                    .grad = grad_norm<layer_norm_op, layer_norm_grad_op>,
+                                    .evaluate = evaluate_norm<Centre::mean>,
+                                    .role = norm_role,
+                                    .defaults = norm_defaults};
+
+constinit const OpDef rms_norm_op{.name = "rms_norm",
+                                  .formula = "w x/rms(x); α=1, β_x=1, β_w=b^-½",
+                                  .min_inputs = 1,
+                                  .max_inputs = 2,
+                                  .infer = infer_norm,
+                                  .scale = scale_norm,
+                                  .grad = grad_norm<rms_norm_op, rms_norm_grad_op>,
+                                  .evaluate = evaluate_norm<Centre::zero>,
+                                  .role = norm_role,
+                                  .defaults = norm_defaults};
+
+Value layer_norm(Value x, Value w, Value c, double eps) {
+  if (c && !w) throw Error("layer_norm: expected w with c");
+  std::vector<Value> inputs{x};
+  if (w) inputs.push_back(w);
+  if (c) inputs.push_back(c);
+  return x.graph->append_one(layer_norm_op, inputs, {{"eps", eps}});
+}
+
+Value rms_norm(Value x, Value w, double eps) {
+  std::vector<Value> inputs{x};
+  if (w) inputs.push_back(w);
+  return x.graph->append_one(rms_norm_op, inputs, {{"eps", eps}});
+}
+
+}  // namespace sigma1

@@ -1,0 +1,98 @@
+#include "sigma1/passes/differentiate.h"
+
+#include "sigma1/analysis/gradient_edges.h"
+#include "sigma1/base/error.h"
+#include "sigma1/ops/pointwise.h"
+#include "sigma1/ops/residual.h"
+
+namespace sigma1 {
+namespace {
+
+class Backward {
+ public:
+  Backward(Graph& graph, Value loss)
+      : graph_(graph),
+        edges_(graph),
+        contributions_(graph.nodes().size()),
+        gradients_(graph.nodes().size()) {
+    for (int i = 0; i < graph.size(); ++i) {
+      contributions_[static_cast<size_t>(i)].resize(graph.node(i).outputs.size());
+    }
+    contribute(loss, graph.constant(loss.shape(), 1.0));
+  }
+
+  Gradients run(int last_node) {
+    for (int i = last_node; i >= 0; --i) {
+      std::vector<Value> output_gradients = gather(i);
+      bool reached = false;
+      for (Value gradient : output_gradients) reached = reached || gradient;
+      if (reached) propagate(i, output_gradients);
+      gradients_[static_cast<size_t>(i)] = std::move(output_gradients);
+    }
+    return Gradients(std::move(gradients_));
+  }
+
+ private:
+  void contribute(Value value, Value gradient) {
+    contributions_[static_cast<size_t>(value.node)][static_cast<size_t>(value.output)].push_back(
+        gradient);
+  }
+
+  std::vector<Value> gather(int node) {
+    Graph::Path path(graph_, "grad/" + graph_.node(node).name);
+    std::vector<Value> gradients;
+    for (const std::vector<Value>& shares : contributions_[static_cast<size_t>(node)]) {
+      gradients.push_back(shares.empty()       ? Value{}
+                          : shares.size() == 1 ? shares.front()
+                                               : add(shares));
+    }
+    return gradients;
+  }
+
+  void propagate(int node, const std::vector<Value>& output_gradients) {
+    std::vector<size_t> wanted;
+    for (size_t input = 0; input < graph_.node(node).inputs.size(); ++input) {
+      if (edges_.contains(node, input)) wanted.push_back(input);
+    }
+    if (wanted.empty()) return;
+    Graph::Path path(graph_, "grad/" + graph_.node(node).name);
+    GradView view(graph_, node, output_gradients);
+    Grads grads = graph_.node(node).op->grad(view);
+    for (size_t input : wanted) {
+      if (!grads[input]) {
+        throw Error("{} at {}: no gradient for input {}", graph_.node(node).op->name,
+                    graph_.node(node).name, input);
+      }
+      contribute(graph_.node(node).inputs[input],
+                 scaled(grads[input], graph_.node(node).beta[input]));
+    }
+  }
+
+  // id*(gradient, β): folded into the op before it when the graph is lowered.
+  Value scaled(Value gradient, double beta) {
+    if (beta == 1) return gradient;
+    Value result = identity(gradient);
+    graph_.node(result.node).alpha = beta;
+    return result;
+  }
+
+  Graph& graph_;
+  GradientEdges edges_;
+  std::vector<std::vector<std::vector<Value>>> contributions_;
+  std::vector<std::vector<Value>> gradients_;
+};
+
+}  // namespace
+
+Gradients differentiate(Graph& graph, Value loss) {
+  if (loss.type().count() != 1) {
+    throw Error("differentiate: expected a scalar loss, got shape {}", to_string(loss.shape()));
+  }
+  bool marked = false;
+  for (const auto& [name, value] : graph.outputs()) marked = marked || value.node == loss.node;
+  if (!marked) throw Error("differentiate: expected the loss to be a marked output of the graph");
+  int last_node = graph.size() - 1;
+  return Backward(graph, loss).run(last_node);
+}
+
+}  // namespace sigma1

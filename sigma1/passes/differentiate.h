@@ -1,0 +1,27 @@
+// Reverse-mode differentiation: appends the backward graph, with every β applied.
+#pragma once
+
+#include <vector>
+
+#include "sigma1/graph/graph.h"
+
+namespace sigma1 {
+
+// The gradient of each node's outputs; an empty Value where none flows.
+class Gradients {
+ public:
+  explicit Gradients(std::vector<std::vector<Value>> by_node) : by_node_(std::move(by_node)) {}
+  Value of(Value value) const {
+    return by_node_[static_cast<size_t>(value.node)][static_cast<size_t>(value.output)];
+  }
+
+ private:
+  std::vector<std::vector<Value>> by_node_;
+};
+
+// Of the scalar `loss`, which must be a marked output. A gradient is right up to a constant per
+// tensor when check_gradients_valid() accepts the forward graph. Throws Error when an op on the way
+// has no gradient rule.
+Gradients differentiate(Graph& graph, Value loss);
+
+}  // namespace sigma1

@@ -1,0 +1,145 @@
+#include "sigma1/ops/attention.h"
+
+#include <cmath>
+
+#include "tests/conformance/at.h"
+#include "tests/conformance/case.h"
+
+namespace sigma1 {
+namespace {
+
+using Tensors = std::vector<Tensor>;
+
+struct Mode {
+  bool causal = false, relative = false, mask = false;
+  double multiplier = 1;
+
+  std::string label() const {
+    return std::string(causal ? "causal" : "all") + (relative ? " relative" : "") +
+           (mask ? " mask" : "") + (multiplier == 1 ? "" : " multiplier");
+  }
+  Attributes attributes() const {
+    return {{"causal", causal},
+            {"multiplier", multiplier},
+            {"has_relative", relative},
+            {"has_mask", mask}};
+  }
+  std::vector<TensorType> inputs(int64_t batch, int64_t heads, int64_t tq, int64_t tk,
+                                 int64_t d) const {
+    TensorType keys{{batch, heads, tk, d}};
+    std::vector<TensorType> types{{{batch, heads, causal ? tk : tq, d}}, keys, keys};
+    if (relative) types.push_back({{heads, tk, d}});
+    if (mask) types.push_back({{batch, tk}});
+    return types;
+  }
+};
+
+// One query's view of the formula, by coordinates.
+struct Query {
+  const Tensors& in;
+  Mode mode;
+  int64_t b, h, i;
+
+  int64_t keys() const { return in[1].dim(2); }
+  int64_t d() const { return in[0].dim(3); }
+  bool sees(int64_t j) const {
+    if (mode.causal && j > i) return false;
+    return !mode.mask || at(in[mode.relative ? 4 : 3], {b, j}) != 0;
+  }
+  // ∂logitⱼ/∂q_c, as logits are linear in q
+  double slope(int64_t j, int64_t c) const {
+    double key = at(in[1], {b, h, j, c}) + (mode.relative ? at(in[3], {h, i - j, c}) : 0);
+    return mode.multiplier * key / std::sqrt(static_cast<double>(d()));
+  }
+  double weight(int64_t j) const {
+    if (!sees(j)) return 0;
+    double logit = 0;
+    for (int64_t c = 0; c < d(); ++c) logit += at(in[0], {b, h, i, c}) * slope(j, c);
+    return std::exp(logit);
+  }
+  std::vector<double> probabilities() const {
+    std::vector<double> p;
+    double total = 0;
+    for (int64_t j = 0; j < keys(); ++j) total += p.emplace_back(weight(j));
+    for (double& each : p) each = total > 0 ? each / total : 0;
+    return p;
+  }
+};
+
+template <class Visit>
+void for_each_query(const Tensors& in, const Mode& mode, Visit visit) {
+  for (int64_t b = 0; b < in[0].dim(0); ++b) {
+    for (int64_t h = 0; h < in[0].dim(1); ++h) {
+      for (int64_t i = 0; i < in[0].dim(2); ++i) visit(Query{in, mode, b, h, i});
+    }
+  }
+}
+
+Tensors attended(const Tensors& in, const Mode& mode) {
+  Tensor y(in[0].shape);
+  for_each_query(in, mode, [&](const Query& query) {
+    auto [same_in, same_mode, b, h, i] = query;
+    std::vector<double> p = query.probabilities();
+    for (int64_t j = 0; j < query.keys(); ++j) {
+      for (int64_t c = 0; c < query.d(); ++c) {
+        at(y, {b, h, i, c}) += p[static_cast<size_t>(j)] * at(in[2], {b, h, j, c});
+      }
+    }
+  });
+  return {y};
+}
+
+// With the whole Jacobian ∂pₗ/∂logitⱼ = pₗ·(δₗⱼ − pⱼ) of every query.
+Tensors attended_grad(const Tensors& in, const Mode& mode) {
+  Tensors grads{Tensor(in[0].shape), Tensor(in[1].shape), Tensor(in[2].shape)};
+  if (mode.relative) grads.emplace_back(in[3].shape);
+  for_each_query(in, mode, [&](const Query& query) {
+    auto [same_in, same_mode, b, h, i] = query;
+    std::vector<double> p = query.probabilities();
+    int64_t n = query.keys(), d = query.d();
+    double factor = mode.multiplier / std::sqrt(static_cast<double>(d));
+    for (int64_t j = 0; j < n; ++j) {
+      if (!query.sees(j)) continue;
+      double dlogit = 0, pj = p[static_cast<size_t>(j)];
+      for (int64_t l = 0; l < n; ++l) {
+        double slope = p[static_cast<size_t>(l)] * ((l == j ? 1 : 0) - pj);
+        for (int64_t c = 0; c < d; ++c) {
+          dlogit += slope * at(in.back(), {b, h, i, c}) * at(in[2], {b, h, l, c});
+        }
+      }
+      for (int64_t c = 0; c < d; ++c) {
+        double q = at(in[0], {b, h, i, c});
+        at(grads[0], {b, h, i, c}) += dlogit * query.slope(j, c);
+        at(grads[1], {b, h, j, c}) += dlogit * factor * q;
+        at(grads[2], {b, h, j, c}) += pj * at(in.back(), {b, h, i, c});
+        if (mode.relative) at(grads[3], {h, i - j, c}) += dlogit * factor * q;
+      }
+    }
+  });
+  return grads;
+}
+
+}  // namespace
+
+std::vector<ConformanceCase> attention_cases() {
+  const Mode modes[] = {{},
+                        {.causal = true},
+                        {.multiplier = 0.7},
+                        {.mask = true},
+                        {.causal = true, .relative = true},
+                        {.causal = true, .mask = true},
+                        {.causal = true, .relative = true, .mask = true, .multiplier = 0.7}};
+  std::vector<ConformanceCase> cases;
+  for (const Mode& mode : modes) {
+    std::vector<TensorType> small = mode.inputs(2, 3, 4, 5, 6);
+    auto forward = [=](const Tensors& in) { return attended(in, mode); };
+    auto backward = [=](const Tensors& in) { return attended_grad(in, mode); };
+    cases.push_back({mode.label(), &attention_op, small, mode.attributes(), forward,
+                     mode.inputs(8, 100, 10, 14, 16), mode.attributes()});
+    small.push_back(small.front());
+    cases.push_back({mode.label(), &attention_grad_op, small, mode.attributes(), backward, {}, {}});
+  }
+  return cases;
+}
+
+}  // namespace sigma1
