@@ -99,8 +99,8 @@ class Walk {
     }
     throw Error(
         "gradients would be wrong: around the cycle {} the product of beta/alpha should be 1 "
-        "and is {:.6g}",
-        fmt::join(names, " - "), std::max(product, 1 / product));
+        "and is {:.6g} (or {:.6g}, taken the other way round)",
+        fmt::join(names, " - "), product, 1 / product);
   }
 
   const Graph& graph_;

@@ -35,8 +35,9 @@ double combine_factors(const std::vector<double>& factors, Mean mean);
 void constrain(Graph& graph, Mean mean);
 
 // Keeps every α and chooses every β by potentials: each gradient has unit scale where a value has
-// one consumer, and the sum of its consumers' shares has where it has several. Guarantees valid
-// gradients. Needs ideal_scales.
+// one consumer, and the sum of its consumers' shares has where it has several; around pinned nodes,
+// what their factors leave. Guarantees valid gradients unless pinned factors contradict each other.
+// Needs ideal_scales.
 void exact_betas(Graph& graph);
 
 }  // namespace sigma1
