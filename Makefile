@@ -14,12 +14,15 @@ build: ## Build the program: build/sigma1
 	@scripts/install_dependencies build
 	@scripts/build release
 
-demo: build ## Show what sigma1 does: the number formats and the paper's Figure 2
+demo: build ## Show what sigma1 does: number formats, the paper's Figure 2, a layer unit-scaled
 	@build/sigma1 formats
 	@echo
 	@build/sigma1 snr --sigma 2^-16:2^16 --svg build/figure2.svg
 	@echo
 	@echo "Signal-to-noise ratio against scale; the paper's Figure 2 is drawn in build/figure2.svg"
+	@echo
+	@echo "Standard deviation of every tensor of a Transformer's feed-forward layer, plain and unit-scaled:"
+	@build/examples/example_01
 
 test: build ## Build and run all tests
 	@ctest --preset release --parallel $(CORES)
@@ -53,8 +56,9 @@ check-format: ## Fail if a source is not formatted
 check-layering: ## Fail if a folder includes one that stands below it
 	@scripts/check_layering
 
-lint: check-format check-layering build ## Format, layering and clang-tidy
-	@clang-tidy --quiet -p build $(filter-out %kernels.cpp,$(filter %.cpp,$(SOURCES))) 2>&1 | grep -vE "warnings generated|^Suppressed|^Use -header-filter" ; test $${PIPESTATUS[0]} -eq 0
+lint: check-format check-layering ## Format, layering and clang-tidy
+	@scripts/install_dependencies build
+	@scripts/lint $(filter-out %kernels.cpp,$(filter %.cpp,$(SOURCES)))
 
 interop: build ## Let others' tools judge our numbers and files (needs PyPI)
 	@scripts/interop

@@ -26,7 +26,7 @@ std::string shapes_of(const Node& node) {
 }
 
 std::string factors_of(const Node& node) {
-  if (node.inputs.empty()) return "";
+  if (node.inputs.empty()) return node.alpha == 1 ? "" : fmt::format("  α={:.4g}", node.alpha);
   std::vector<std::string> betas;
   for (double beta : node.beta) betas.push_back(fmt::format("{:.4g}", beta));
   return fmt::format("  α={:.4g} β={}", node.alpha, fmt::join(betas, ","));

@@ -2,6 +2,7 @@
 
 #include "sigma1/base/error.h"
 #include "sigma1/base/text.h"
+#include "sigma1/models/char_lm.h"
 #include "sigma1/models/ffn.h"
 #include "sigma1/models/mlp.h"
 #include "sigma1/models/transformer.h"
@@ -9,11 +10,15 @@
 namespace sigma1 {
 namespace {
 
+ModelConfig small_defaults() { return {}; }
+
 constexpr Model kModels[] = {
-    {"mlp", "dense layers with relu, ending in a squared error", build_mlp},
-    {"ffn", "the Transformer's feed-forward layer of the paper's code figure", build_ffn},
+    {"mlp", "dense layers with relu, ending in a squared error", build_mlp, small_defaults},
+    {"ffn", "the Transformer's feed-forward layer of the paper's code figure", build_ffn,
+     small_defaults},
     {"transformer", "a small causal language model: attention and feed-forward blocks",
-     build_transformer},
+     build_transformer, small_defaults},
+    {"char_lm", "the paper's character language models", build_char_lm, char_lm_defaults},
 };
 
 void check_sizes(const ModelConfig& config) {
@@ -37,19 +42,22 @@ ResidualWeights ModelConfig::residual_weights(int64_t l) const {
 
 std::span<const Model> model_registry() { return kModels; }
 
-void build_model(Graph& graph, std::string_view name, const ModelConfig& config) {
+const Model& find_model(std::string_view name) {
   std::vector<std::string> names;
   for (const Model& model : kModels) {
-    if (model.name == name) {
-      check_sizes(config);
-      return model.build(graph, config);
-    }
+    if (model.name == name) return model;
     names.emplace_back(model.name);
   }
   std::string nearest = nearest_name(name, names);
   throw Error("unknown model '{}'{}; the models are {}", name,
               nearest.empty() ? "" : fmt::format(" (did you mean {}?)", nearest),
               fmt::join(names, ", "));
+}
+
+void build_model(Graph& graph, std::string_view name, const ModelConfig& config) {
+  const Model& model = find_model(name);
+  check_sizes(config);
+  model.build(graph, config);
 }
 
 }  // namespace sigma1

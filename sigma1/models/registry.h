@@ -18,6 +18,8 @@ struct ModelConfig {
   int64_t vocabulary = 256;
   std::string residual = "fixed";  // default, fixed (τ), running-mean
   double tau = 0.5;
+  std::string context = "attention";  // of char_lm: attention, conv, rnn
+  std::string norm = "pre";           // of char_lm: pre, post, none
 
   // Of the l-th residual layer, from 1. Throws Error for an unknown kind.
   ResidualWeights residual_weights(int64_t l) const;
@@ -27,11 +29,14 @@ struct Model {
   std::string_view name;
   std::string_view description;
   void (*build)(Graph&, const ModelConfig&);
+  ModelConfig (*defaults)();
 };
 
 std::span<const Model> model_registry();
 
-// Throws Error with the nearest name when there is none, or when a size is not positive.
+// Throws Error with the nearest name when there is none.
+const Model& find_model(std::string_view name);
+// Throws Error also when a size is not positive.
 void build_model(Graph& graph, std::string_view name, const ModelConfig& config);
 
 }  // namespace sigma1

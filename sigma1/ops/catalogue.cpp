@@ -8,6 +8,7 @@
 #include "sigma1/ops/linear.h"
 #include "sigma1/ops/norm.h"
 #include "sigma1/ops/pointwise.h"
+#include "sigma1/ops/positions.h"
 #include "sigma1/ops/recurrent.h"
 #include "sigma1/ops/reduce.h"
 #include "sigma1/ops/residual.h"
@@ -20,7 +21,7 @@ namespace {
 
 constexpr const OpDef* kCatalogue[] = {
     // Sources
-    &input_op, &parameter_op, &constant_op,
+    &input_op, &parameter_op, &constant_op, &sinusoids_op,
     // Linear
     &matmul_op, &linear_op, &conv1d_op, &embedding_op, &gather_rows_op,
     // Sums

@@ -14,7 +14,9 @@ TEST(Text, Split) {
 
 TEST(Text, NearestName) {
   const std::vector<std::string> names{"fp16", "bf16", "fp8_e4m3"};
-  EXPECT_EQ(nearest_name("pf16", names), "bf16");
+  EXPECT_EQ(nearest_name("pf16", names), "fp16");
+  EXPECT_EQ(nearest_name("fp61", names), "fp16");
+  EXPECT_EQ(nearest_name("bf17", names), "bf16");
   EXPECT_EQ(nearest_name("FP8_E4M4", names), "fp8_e4m3");
   EXPECT_EQ(nearest_name("transformer", names), "");
 }

@@ -33,6 +33,7 @@ std::vector<ConformanceCase> embedding_cases();
 std::vector<ConformanceCase> linear_cases();
 std::vector<ConformanceCase> norm_cases();
 std::vector<ConformanceCase> pointwise_cases();
+std::vector<ConformanceCase> positions_cases();
 std::vector<ConformanceCase> recurrent_cases();
 std::vector<ConformanceCase> reduce_cases();
 std::vector<ConformanceCase> residual_cases();

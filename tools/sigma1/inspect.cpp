@@ -1,6 +1,8 @@
 // `sigma1 inspect`: a model's graph with its factors and cut edges, after any pass.
 #include <fmt/ranges.h>
 
+#include <functional>
+
 #include "sigma1/analysis/cut_edges.h"
 #include "sigma1/base/error.h"
 #include "sigma1/base/file.h"
@@ -16,7 +18,7 @@ namespace {
 struct Options {
   std::string model, scheme = "paper", mean = "geometric", criterion, after, dot;
   int64_t gradient_repeats = 1;
-  ModelConfig config;
+  std::vector<std::function<void(ModelConfig&)>> changes;  // what was asked for, over the defaults
   bool json = false, time_passes = false;
 };
 
@@ -62,12 +64,41 @@ void print_timings(const std::vector<PassTiming>& timings) {
 
 void run(const Options& options) {
   Graph graph;
-  build_model(graph, options.model, options.config);
+  ModelConfig config = find_model(options.model).defaults();
+  for (const auto& change : options.changes) change(config);
+  build_model(graph, options.model, config);
   std::vector<PassTiming> timings = compile(graph, options);
   CutMarks marks = cut_marks(graph);
   if (!options.dot.empty()) write_file(options.dot, to_dot(graph, marks));
   if (options.time_passes) return print_timings(timings);
   fmt::print("{}", options.json ? to_json(graph, marks) : to_text(graph, marks));
+}
+
+using Changes = std::vector<std::function<void(ModelConfig&)>>;
+
+template <class Field>
+void add_model_option(CLI::App& command, Changes& changes, const char* name,
+                      Field ModelConfig::*field, const char* help) {
+  auto remember = [&changes, field](const Field& value) {
+    changes.push_back([field, value](ModelConfig& config) { config.*field = value; });
+  };
+  command.add_option_function<Field>(name, remember, help);
+}
+
+void add_model_options(CLI::App& command, Changes& changes) {
+  add_model_option(command, changes, "--batch", &ModelConfig::batch, "Sequences");
+  add_model_option(command, changes, "--time", &ModelConfig::time, "Positions of a sequence");
+  add_model_option(command, changes, "--width", &ModelConfig::width, "Width of the model");
+  add_model_option(command, changes, "--hidden", &ModelConfig::hidden, "Width inside a layer");
+  add_model_option(command, changes, "--depth", &ModelConfig::depth, "Layers");
+  add_model_option(command, changes, "--heads", &ModelConfig::heads, "Attention heads");
+  add_model_option(command, changes, "--vocabulary", &ModelConfig::vocabulary, "Tokens");
+  add_model_option(command, changes, "--residual", &ModelConfig::residual,
+                   "default, fixed or running-mean");
+  add_model_option(command, changes, "--tau", &ModelConfig::tau, "Weight of a fixed branch");
+  add_model_option(command, changes, "--context", &ModelConfig::context,
+                   "Of char_lm: attention, conv or rnn");
+  add_model_option(command, changes, "--norm", &ModelConfig::norm, "Of char_lm: pre, post or none");
 }
 
 }  // namespace
@@ -81,14 +112,13 @@ void add_inspect(CLI::App& app) {
   command->footer(
       fmt::format("A line reads name = op(inputs) shape, alpha, betas; | marks an input that is a "
                   "cut edge, whose\n"
-                  "beta is free. Models:\n{}\n\n"
+                  "beta is free. Sizes default to the model's own. Models:\n{}\n\n"
                   "Examples:\n"
                   "  sigma1 inspect ffn --width 128 --hidden 512\n"
                   "  sigma1 inspect ffn --after ideal_scales --json\n"
                   "  sigma1 inspect transformer --scheme exact --dot transformer.dot",
                   fmt::join(models, "\n")));
   auto options = std::make_shared<Options>();
-  ModelConfig& config = options->config;
   command->add_option("MODEL", options->model, "Model to build")->required();
   command->add_option("--scheme", options->scheme, "paper or exact")->capture_default_str();
   command->add_option("--mean", options->mean, "geometric, arithmetic, harmonic or to-output")
@@ -99,17 +129,7 @@ void add_inspect(CLI::App& app) {
                    "Accumulation steps x data-parallel ranks")
       ->capture_default_str();
   command->add_option("--after", options->after, "Stop after this pass; plain: before all");
-  command->add_option("--batch", config.batch, "Sequences")->capture_default_str();
-  command->add_option("--time", config.time, "Positions of a sequence")->capture_default_str();
-  command->add_option("--width", config.width, "Width of the model")->capture_default_str();
-  command->add_option("--hidden", config.hidden, "Width inside a layer")->capture_default_str();
-  command->add_option("--depth", config.depth, "Layers")->capture_default_str();
-  command->add_option("--heads", config.heads, "Attention heads")->capture_default_str();
-  command->add_option("--vocabulary", config.vocabulary, "Tokens")->capture_default_str();
-  command->add_option("--residual", config.residual, "default, fixed or running-mean")
-      ->capture_default_str();
-  command->add_option("--tau", config.tau, "Weight of a fixed residual branch")
-      ->capture_default_str();
+  add_model_options(*command, options->changes);
   command->add_option("--dot", options->dot, "Also write the graph for Graphviz into this file");
   command->add_flag("--json", options->json, "Print JSON");
   command->add_flag("--time-passes", options->time_passes, "Print the time of each pass instead");

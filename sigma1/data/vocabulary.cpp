@@ -1,0 +1,99 @@
+#include "sigma1/data/vocabulary.h"
+
+#include <charconv>
+#include <utility>
+
+#include "sigma1/base/error.h"
+#include "sigma1/data/utf8.h"
+
+namespace sigma1 {
+namespace {
+
+constexpr uint32_t kUnknown = UINT32_MAX;
+constexpr size_t kMostIds = size_t{1} << 16;
+
+char32_t parse_code_point(std::string_view line, size_t number) {
+  uint32_t value = 0;
+  if (line.starts_with("U+"))
+    std::from_chars(line.data() + 2, line.data() + line.size(), value, 16);
+  // Only the one way serialize() writes it, so that cut or padded lines are noticed.
+  if (!is_character(value) || code_point_name(value) != line)
+    throw Error("expected a character as U+XXXX in line {} of the vocabulary, got '{}'", number,
+                line);
+  return value;
+}
+
+}  // namespace
+
+Vocabulary::Vocabulary(std::vector<char32_t> ascending) : code_points_(std::move(ascending)) {
+  if (!code_points_.empty()) ids_.assign(code_points_.back() + 1, kUnknown);
+  for (size_t i = 0; i < code_points_.size(); ++i) ids_[code_points_[i]] = static_cast<uint32_t>(i);
+}
+
+Vocabulary Vocabulary::of_texts(const std::vector<std::string_view>& texts) {
+  std::vector<bool> seen(kLastCodePoint + 1);
+  for (std::string_view text : texts)
+    for (size_t offset = 0; offset < text.size();) seen[next_code_point(text, offset)] = true;
+  std::vector<char32_t> ascending;
+  for (char32_t c = 0; c <= kLastCodePoint; ++c)
+    if (seen[c]) ascending.push_back(c);
+  return Vocabulary(std::move(ascending));
+}
+
+Vocabulary Vocabulary::parse(std::string_view lines) {
+  std::vector<char32_t> ascending;
+  while (!lines.empty()) {
+    size_t number = ascending.size() + 1;
+    size_t end = lines.find('\n');
+    if (end == std::string_view::npos)
+      throw Error("expected a line end after line {} of the vocabulary, got '{}' and no more",
+                  number, lines);
+    char32_t code_point = parse_code_point(lines.substr(0, end), number);
+    if (!ascending.empty() && code_point <= ascending.back())
+      throw Error("expected a character above {} in line {} of the vocabulary, got {}",
+                  code_point_name(ascending.back()), number, code_point_name(code_point));
+    ascending.push_back(code_point);
+    lines.remove_prefix(end + 1);
+  }
+  return Vocabulary(std::move(ascending));
+}
+
+std::string Vocabulary::serialize() const {
+  std::string lines;
+  for (char32_t code_point : code_points_) lines += code_point_name(code_point) + '\n';
+  return lines;
+}
+
+uint32_t Vocabulary::id(char32_t code_point) const {
+  uint32_t id = code_point < ids_.size() ? ids_[code_point] : kUnknown;
+  if (id == kUnknown)
+    throw Error("expected a character of the vocabulary ({} characters), got {}", size(),
+                code_point_name(code_point));
+  return id;
+}
+
+char32_t Vocabulary::code_point(size_t id) const {
+  if (id >= size())
+    throw Error("expected a token id below {}, the size of the vocabulary, got {}", size(), id);
+  return code_points_[id];
+}
+
+std::vector<uint16_t> Vocabulary::encode(std::string_view text) const {
+  if (size() > kMostIds)
+    throw Error("expected a vocabulary of at most {} characters, whose ids take 16 bits, got {}",
+                kMostIds, size());
+  std::vector<uint16_t> ids;
+  ids.reserve(text.size());
+  for (size_t offset = 0; offset < text.size();)
+    ids.push_back(static_cast<uint16_t>(id(next_code_point(text, offset))));
+  return ids;
+}
+
+std::string Vocabulary::decode(std::span<const uint16_t> ids) const {
+  std::string text;
+  text.reserve(ids.size());
+  for (uint16_t id : ids) append_utf8(text, code_point(id));
+  return text;
+}
+
+}  // namespace sigma1
