@@ -75,6 +75,19 @@ TEST(Ops, EveryOpHasUsableDefaults) {
   }
 }
 
+TEST(Ops, ShapesMayStandInOneWord) {
+  auto one = run_program({"ops", "matmul", "--shape", "64x32,32x16", "--json"});
+  auto two = run_program({"ops", "matmul", "--shape", "64,32", "--shape", "32,16", "--json"});
+  EXPECT_EQ(one.exit_code, 0) << one.err;
+  EXPECT_EQ(one.out, two.out);
+}
+
+TEST(Ops, ANameAloneShowsItsRule) {
+  auto list = nlohmann::json::parse(run_program({"ops", "matmul", "--json"}).out);
+  ASSERT_EQ(list.size(), 1u);
+  EXPECT_EQ(list[0].at("name"), "matmul");
+}
+
 TEST(Ops, SettingsChangeTheRule) {
   auto alpha = [](const std::vector<std::string>& extra) {
     std::vector<std::string> arguments{"ops", "dropout", "--json", "--shape", "100x100"};
@@ -88,7 +101,8 @@ TEST(Ops, SettingsChangeTheRule) {
 TEST(Ops, MistakesAreOneLine) {
   const std::vector<std::vector<std::string>> mistakes = {
       {"ops", "matmull", "--shape", "2x3"},
-      {"ops", "matmul"},
+      {"ops", "matmull"},
+      {"ops", "--shape", "2x3"},
       {"ops", "matmul", "--shape", "2x3"},
       {"ops", "matmul", "--shape", "2x3", "4x5"},
       {"ops", "matmul", "--shape", "2xq", "4x5"},

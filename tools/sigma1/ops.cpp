@@ -87,14 +87,22 @@ Attributes attributes_from(const OpDef& op, const Options& options,
 }
 
 std::vector<TensorType> inputs_from(const OpDef& op, const Options& options) {
-  if (options.shapes.size() < op.min_inputs || options.shapes.size() > op.max_inputs) {
+  std::vector<std::string> shapes;
+  for (const std::string& text : options.shapes) {
+    // Several in one word: 256x128,128x512.
+    bool several = text.find('x') != std::string::npos && text.find(',') != std::string::npos;
+    for (const std::string& shape : several ? split(text, ',') : std::vector{text}) {
+      shapes.push_back(shape);
+    }
+  }
+  if (shapes.size() < op.min_inputs || shapes.size() > op.max_inputs) {
     throw Error("--shape: {} takes {} inputs, got {} shapes", op.name,
                 op.min_inputs == op.max_inputs ? fmt::format("{}", op.min_inputs)
                                                : fmt::format("{} or more", op.min_inputs),
-                options.shapes.size());
+                shapes.size());
   }
   std::vector<TensorType> inputs;
-  for (const std::string& text : options.shapes) inputs.push_back({shape_from(text)});
+  for (const std::string& text : shapes) inputs.push_back({shape_from(text)});
   Attributes attributes = attributes_from(op, options, inputs);
   for (size_t i = 0; i < inputs.size(); ++i) {
     if (role_of(op, {inputs, attributes}, i) == Role::index) inputs[i].kind = Kind::index;
@@ -166,12 +174,14 @@ void print_factors(const OpDef& op, const Options& options) {
   table.print();
 }
 
+// All ops that models use, or the one that was named.
 void print_catalogue(const Options& options) {
+  const OpDef* only = options.name.empty() ? nullptr : &find_op(options.name);
   Table table({"op", "inputs", "what it computes; its factors"});
   auto list = nlohmann::ordered_json::array();
   for (const OpDef* op : op_catalogue()) {
-    bool is_model_op = op->scale != nullptr;
-    if (is_source(*op) || (!is_model_op && !options.all)) continue;
+    bool is_model_op = op->scale != nullptr && !is_source(*op);
+    if (only != nullptr ? op != only : !is_model_op && !options.all) continue;
     std::string inputs = op->min_inputs == op->max_inputs ? fmt::format("{}", op->min_inputs)
                          : op->max_inputs > 100
                              ? fmt::format("{}+", op->min_inputs)
@@ -209,12 +219,9 @@ void add_ops(CLI::App& app) {
   command->add_flag("--all", options->all, "List what only gradients and optimisers use, too");
   command->add_flag("--json", options->json, "Print JSON");
   command->callback([options] {
-    if (options->name.empty()) return print_catalogue(*options);
-    const OpDef& op = find_op(options->name);
-    if (options->shapes.empty()) {
-      throw Error("{}: {}; give --shape for each input to see its factors", op.name, op.formula);
-    }
-    print_factors(op, *options);
+    if (options->shapes.empty()) return print_catalogue(*options);
+    if (options->name.empty()) throw Error("--shape: expected the name of an op before it");
+    print_factors(find_op(options->name), *options);
   });
 }
 
