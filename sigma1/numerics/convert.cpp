@@ -72,6 +72,7 @@ CastPlan make_plan(const Cast& cast, size_t output_bytes) {
   bool saturates = cast.overflow == Overflow::saturate;
   int lowest_exponent = integer ? format.mantissa_bits : format.min_exponent();
   int dropped_bits = 23 - format.mantissa_bits;
+  if (dropped_bits < 0 || dropped_bits > 23) throw Bug("convert: a format wider than fp32");
   bool shares_subnormals = lowest_exponent == -126;
   auto quantum = static_cast<float>(format.min_subnormal());
   Cast unscaled = cast;
@@ -183,9 +184,13 @@ InstructionSet instruction_set() { return chosen_instruction_set(); }
 bool is_supported(InstructionSet set) {
   switch (set) {
     case InstructionSet::avx512:
-      return __builtin_cpu_supports("x86-64-v4");
+      return is_supported(InstructionSet::avx2) && __builtin_cpu_supports("avx512f") &&
+             __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512cd") &&
+             __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
     case InstructionSet::avx2:
-      return __builtin_cpu_supports("x86-64-v3");
+      // Every processor with these three has the rest of x86-64-v3, F16C among it.
+      return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
+             __builtin_cpu_supports("bmi2");
     case InstructionSet::baseline:
       return true;
   }
