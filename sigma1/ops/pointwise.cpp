@@ -127,7 +127,11 @@ void evaluate_mul(const EvalView& v) {
 
 // Undone on the way out and back, so that a multiplier of the model never changes what is stored.
 Scales scale_scale(const OpView& v, const ScaleContext&) {
-  double inverse = 1 / std::fabs(v.attr<double>("factor"));
+  double factor = v.attr<double>("factor");
+  if (factor == 0 || !std::isfinite(factor)) {
+    throw Error("factor: expected a number other than 0, which leaves no scale, got {}", factor);
+  }
+  double inverse = 1 / std::fabs(factor);
   return {inverse, {inverse}};
 }
 

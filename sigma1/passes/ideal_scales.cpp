@@ -20,12 +20,20 @@ class ScaleRules {
     for (const auto& [name, value] : node.attributes.entries()) key += name + to_string(value);
     auto found = known_.find(key);
     if (found == known_.end()) {
-      found = known_.emplace(key, node.op->scale({types, node.attributes}, context_)).first;
+      found = known_.emplace(key, ask(node, types)).first;
     }
     return found->second;
   }
 
  private:
+  Scales ask(const Node& node, const std::vector<TensorType>& types) const {
+    try {
+      return node.op->scale({types, node.attributes}, context_);
+    } catch (const Error& error) {
+      throw Error("{} at {}: {}", node.op->name, node.name, error.what());
+    }
+  }
+
   ScaleContext context_;
   std::unordered_map<std::string, Scales> known_;
 };

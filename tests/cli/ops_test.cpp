@@ -110,6 +110,11 @@ TEST(Ops, MistakesAreOneLine) {
       {"ops", "matmul", "--shape", "100000x100000", "100000x5"},
       {"ops", "dropout", "--shape", "4", "--set", "q=1"},
       {"ops", "dropout", "--shape", "4", "--set", "p=2"},
+      {"ops", "dropout", "--shape", "4", "--set", "p=much"},
+      {"ops", "dropout", "--shape", "4", "--set", "seed=1.5"},
+      {"ops", "matmul", "--shape", "2x3", "3x4", "--set", "transpose_left=maybe"},
+      {"ops", "sum", "--shape", "2x3", "--set", "axes=9"},
+      {"ops", "scale", "--shape", "4", "--set", "factor=0"},
       {"ops", "relu_grad", "--shape", "4", "4"},
       {"ops", "gelu", "--shape", "4", "--criterion", "max"},
   };

@@ -55,6 +55,19 @@ TEST(ResidualPass, LeavesABranchThatSharesAParameterWithTheOutside) {
   }
 }
 
+TEST(IdealScales, ARuleThatRefusesIsNamedWithItsPath) {
+  Graph graph;
+  Value x = graph.input("x", {{4}});
+  Graph::Path path(graph, "block0");
+  scale(x, 0);
+  try {
+    unit_scale(graph);
+    FAIL() << "scaled what has no scale";
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("block0/scale"), std::string::npos) << error.what();
+  }
+}
+
 TEST(Names, OfSchemesAndMeans) {
   EXPECT_EQ(parse_scheme("exact"), Scheme::exact);
   EXPECT_EQ(parse_mean("to-output"), Mean::to_output);

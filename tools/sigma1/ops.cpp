@@ -39,24 +39,36 @@ Shape shape_from(const std::string& text) {
   return shape;
 }
 
-std::vector<int64_t> whole_numbers_from(const std::string& text) {
-  std::vector<int64_t> numbers;
+std::vector<double> numbers_from(const std::string& text) {
+  std::vector<double> numbers;
   for (const std::string& part : split(text, ',')) {
-    numbers.push_back(static_cast<int64_t>(parse_number(part).value_or(0)));
+    auto number = parse_number(part);
+    if (!number || !std::isfinite(*number)) throw Error("--set: expected a number, got '{}'", part);
+    numbers.push_back(*number);
   }
   return numbers;
 }
 
-std::vector<double> numbers_from(const std::string& text) {
-  std::vector<double> numbers;
-  for (const std::string& part : split(text, ','))
-    numbers.push_back(parse_number(part).value_or(0));
-  return numbers;
+std::vector<int64_t> whole_numbers_from(const std::string& text) {
+  std::vector<int64_t> wholes;
+  for (double number : numbers_from(text)) {
+    if (number != std::floor(number) || std::fabs(number) > 1e15) {
+      throw Error("--set: expected a whole number, got '{}'", text);
+    }
+    wholes.push_back(static_cast<int64_t>(number));
+  }
+  return wholes;
+}
+
+bool truth_from(const std::string& text) {
+  if (text == "true" || text == "1") return true;
+  if (text == "false" || text == "0") return false;
+  throw Error("--set: expected true or false, got '{}'", text);
 }
 
 // A setting keeps the type that the op's default has.
 Attribute setting_like(const Attribute& otherwise, const std::string& text) {
-  if (std::holds_alternative<bool>(otherwise)) return text == "true" || text == "1";
+  if (std::holds_alternative<bool>(otherwise)) return truth_from(text);
   if (std::holds_alternative<int64_t>(otherwise)) return whole_numbers_from(text).front();
   if (std::holds_alternative<double>(otherwise)) return numbers_from(text).front();
   if (std::holds_alternative<std::string>(otherwise)) return text;
@@ -142,13 +154,14 @@ void print_factors(const OpDef& op, const Options& options) {
   std::vector<TensorType> inputs = inputs_from(op, options);
   Attributes attributes = attributes_from(op, options, inputs);
   OpView view{inputs, attributes};
+  ScaleContext context{parse_criterion(options.criterion), !options.derived};
+  Scales ideal;
   try {
     op.infer(view);
+    ideal = op.scale(view, context);
   } catch (const Error& error) {
     throw Error("{}: {}", op.name, error.what());
   }
-  ScaleContext context{parse_criterion(options.criterion), !options.derived};
-  Scales ideal = op.scale(view, context);
   Scales together = constrained(op, view, ideal, parse_mean(options.mean));
   Scales measured = measured_factors(simulate(op, inputs, attributes, context.criterion));
   if (options.json) {
