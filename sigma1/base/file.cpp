@@ -3,10 +3,12 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
-#include <cstdio>
 #include <cstring>
 #include <filesystem>
+#include <utility>
+#include <vector>
 
 #include "sigma1/base/error.h"
 
@@ -35,22 +37,68 @@ bool write_all(int file, std::string_view content) {
   throw Error("cannot write {}: {}", path, std::strerror(cause));
 }
 
+// A rename is kept through a power cut only once its folder is on the disk. Where a folder cannot
+// be synced there is nothing better to do.
+void sync_folder_of(const std::string& path) {
+  std::string folder = std::filesystem::path(path).parent_path();
+  int file = ::open(folder.empty() ? "." : folder.c_str(), O_RDONLY | O_DIRECTORY);
+  if (file < 0) return;
+  ::fsync(file);
+  ::close(file);
+}
+
 }  // namespace
 
 void write_file(const std::string& path, std::string_view content) {
+  write_file(path, std::span(&content, 1));
+}
+
+void write_file(const std::string& path, std::span<const std::string_view> pieces) {
   if (std::filesystem::is_directory(path)) fail(path, EISDIR);
   bool in_place = is_special_file(path);
   std::string target = in_place ? path : fmt::format("{}.{}.part", path, ::getpid());
   int file = ::open(target.c_str(), O_WRONLY | O_CREAT | (in_place ? 0 : O_TRUNC), 0666);
   if (file < 0) fail(path, errno);
-  bool written = write_all(file, content) && (in_place || ::fsync(file) == 0);
+  bool written = std::all_of(pieces.begin(), pieces.end(),
+                             [file](std::string_view piece) { return write_all(file, piece); }) &&
+                 (in_place || ::fsync(file) == 0);
   int cause = errno;
   ::close(file);
   if (written && in_place) return;
-  if (written && std::rename(target.c_str(), path.c_str()) == 0) return;
+  if (written && std::rename(target.c_str(), path.c_str()) == 0) return sync_folder_of(path);
   if (written) cause = errno;
   if (!in_place) ::unlink(target.c_str());
   fail(path, cause);
+}
+
+std::string read_file(const std::string& path) {
+  constexpr size_t kPiece = size_t{1} << 18;
+  auto fail_to_read = [&path] { throw Error("cannot read {}: {}", path, std::strerror(errno)); };
+  FilePointer file(std::fopen(path.c_str(), "rb"));
+  if (!file) fail_to_read();
+  std::string bytes;
+  // Only a hint: a pipe has no size, and a file may grow.
+  std::error_code unknown;
+  if (uintmax_t size = std::filesystem::file_size(path, unknown); !unknown) bytes.reserve(size);
+  std::vector<char> piece(kPiece);
+  while (size_t count = std::fread(piece.data(), 1, piece.size(), file.get()))
+    bytes.append(piece.data(), count);
+  if (std::ferror(file.get())) fail_to_read();
+  return bytes;
+}
+
+AppendFile::AppendFile(std::string path, Open open)
+    : path_(std::move(path)),
+      file_(std::fopen(path_.c_str(), open == Open::only_new ? "wbx" : "ab")) {
+  if (!file_) fail(path_, errno);
+}
+
+void AppendFile::append(std::string_view bytes) {
+  if (std::fwrite(bytes.data(), 1, bytes.size(), file_.get()) != bytes.size()) fail(path_, errno);
+}
+
+void AppendFile::flush() {
+  if (std::fflush(file_.get()) != 0) fail(path_, errno);
 }
 
 }  // namespace sigma1

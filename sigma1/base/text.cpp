@@ -1,5 +1,7 @@
 #include "sigma1/base/text.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cctype>
 #include <cmath>
@@ -54,6 +56,16 @@ std::string lower(std::string_view text) {
   return result;
 }
 
+bool matches_pattern(std::string_view text, std::string_view pattern) {
+  if (pattern.empty()) return text.empty();
+  if (pattern.front() != '*') {
+    return !text.empty() && text.front() == pattern.front() &&
+           matches_pattern(text.substr(1), pattern.substr(1));
+  }
+  return matches_pattern(text, pattern.substr(1)) ||
+         (!text.empty() && matches_pattern(text.substr(1), pattern));
+}
+
 std::string nearest_name(std::string_view name, std::span<const std::string> candidates) {
   if (name.empty()) return "";
   std::string wanted = lower(name);
@@ -80,6 +92,12 @@ std::optional<double> parse_number(std::string_view text) {
     return joint == '^' ? std::copysign(std::pow(std::fabs(*left), *right), *left) : *left / *right;
   }
   return parse_plain_number(text);
+}
+
+std::string short_number(double value) {
+  int exponent = 0;
+  bool power_of_two = std::isfinite(value) && std::frexp(value, &exponent) == 0.5;
+  return power_of_two ? fmt::format("2^{}", exponent - 1) : fmt::format("{:.6g}", value);
 }
 
 }  // namespace sigma1

@@ -12,11 +12,17 @@ namespace sigma1 {
 std::vector<std::string> split(std::string_view text, char separator);
 std::string lower(std::string_view text);
 
+// Whether the whole text fits a pattern in which * stands for any characters, none included.
+bool matches_pattern(std::string_view text, std::string_view pattern);
+
 // The candidate with the fewest edits from `name`, ignoring case; empty when none is at all close.
 std::string nearest_name(std::string_view name, std::span<const std::string> candidates);
 
 // A number as people type one: "0.25", "1e-3", "inf", "nan", "0x1p-3", a power "2^-24" or a ratio
 // "127/180". Empty when the whole text is not such a number.
 std::optional<double> parse_number(std::string_view text);
+
+// Six significant digits; powers of two, which scales, limits and rates mostly are, as "2^k".
+std::string short_number(double value);
 
 }  // namespace sigma1

@@ -2,6 +2,9 @@
 
 #include <fmt/ranges.h>
 
+#include <algorithm>
+#include <utility>
+
 #include "sigma1/base/error.h"
 #include "sigma1/graph/sources.h"
 
@@ -41,6 +44,10 @@ std::vector<TensorType> infer(const OpDef& op, const std::string& path,
 
 }  // namespace
 
+std::string storage_stream(const Node& node, size_t output) {
+  return fmt::format("{}:{}", node.name, output);
+}
+
 const TensorType& Value::type() const {
   return graph->node(node).outputs[static_cast<size_t>(output)];
 }
@@ -65,8 +72,16 @@ std::vector<Value> Graph::append(const OpDef& op, std::vector<Value> inputs, Att
   std::vector<Value> values;
   for (size_t i = 0; i < outputs.size(); ++i) values.push_back({this, size(), static_cast<int>(i)});
   std::vector<double> beta(inputs.size(), 1.0);
-  nodes_.push_back({&op, unique_name(name.empty() ? op.name : name), std::move(inputs),
-                    std::move(attributes), std::move(outputs), 1, std::move(beta)});
+  nodes_.push_back({&op,
+                    unique_name(name.empty() ? op.name : name),
+                    std::move(inputs),
+                    std::move(attributes),
+                    std::move(outputs),
+                    1,
+                    std::move(beta),
+                    false,
+                    {},
+                    {}});
   return values;
 }
 
@@ -106,6 +121,22 @@ void Graph::replace_output(const std::string& name, Value value) {
     return;
   }
   throw Error("the graph has no output '{}'", name);
+}
+
+void Graph::keep_outputs(const std::vector<std::string>& names) {
+  std::erase_if(outputs_, [&](const auto& entry) {
+    return std::ranges::find(names, entry.first) == names.end();
+  });
+}
+
+void Graph::take(Graph& other) {
+  nodes_ = std::exchange(other.nodes_, {});
+  outputs_ = std::exchange(other.outputs_, {});
+  names_ = std::exchange(other.names_, {});
+  for (Node& node : nodes_) {
+    for (Value& input : node.inputs) input.graph = this;
+  }
+  for (auto& [name, value] : outputs_) value.graph = this;
 }
 
 Value Graph::output(const std::string& name) const {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "sigma1/graph/op.h"
+#include "sigma1/numerics/quantize.h"
 
 namespace sigma1 {
 
@@ -21,9 +22,20 @@ struct Node {
   double alpha = 1;          // output × α
   std::vector<double> beta;  // gradient of input i × βᵢ
   bool pinned = false;       // factors set on purpose: the scaling passes leave them
+  // What lowering adds. Factors folded in from nodes that only scaled, per output: none when empty.
+  std::vector<double> output_factors;
+  // How each output is stored: all fp32 when empty.
+  std::vector<Cast> storage;
+
+  double factor(size_t output) const {
+    return output_factors.empty() ? alpha : alpha * output_factors[output];
+  }
 
   std::vector<TensorType> input_types() const;
 };
+
+// The name of the random numbers by which an output is rounded stochastically.
+std::string storage_stream(const Node& node, size_t output);
 
 // How a parameter starts out in the plain model: its distribution and standard deviation.
 struct Init {
@@ -54,6 +66,12 @@ class Graph {
   void mark_output(const std::string& name, Value value);
   // Throws Error when no output has that name.
   void replace_output(const std::string& name, Value value);
+
+  // Forgets the marks of all other outputs.
+  void keep_outputs(const std::vector<std::string>& names);
+
+  // Becomes what `other` is, which is left empty: the end of a rewrite.
+  void take(Graph& other);
 
   int size() const { return static_cast<int>(nodes_.size()); }
   const Node& node(int index) const { return nodes_[static_cast<size_t>(index)]; }

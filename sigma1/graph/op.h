@@ -99,8 +99,16 @@ struct OpDef {
   // For an op that multiplies by a parameter inside: the settings that make a unit-variance
   // parameter compute what the plain initialisation did.
   void (*unit_attributes)(const OpView&, Attributes&) = nullptr;
+  // Whether every output is proportional to this input: a factor on it may then move to the
+  // outputs. Of no input when absent.
+  bool (*linear_in)(const OpView&, size_t input) = nullptr;
+  // Whether this input is a factor of matrix products: what FP8 training stores in FP8. Of no input
+  // when absent.
+  bool (*multiplies)(const OpView&, size_t input) = nullptr;
   // Its inputs must be positive; its scale rule takes them as log-normal.
   bool positive_inputs = false;
+  // It rounds its first output itself, at a scale found at run time and stored beside the numbers.
+  bool rounds_itself = false;
 };
 
 Role role_of(const OpDef& op, const OpView& view, size_t input);

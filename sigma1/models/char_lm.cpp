@@ -23,26 +23,17 @@ constexpr double kLongestPeriod = 1024;
 
 Init fan_in(int64_t inputs) { return {"uniform", 1 / std::sqrt(static_cast<double>(inputs))}; }
 
-// [batch, time, heads·d] → [batch, heads, time, d]
-Value by_head(Value x, int64_t heads) {
-  Value apart = reshape(x, {x.type().dim(0), x.type().dim(1), heads, x.type().dim(2) / heads});
-  return transpose(apart, {0, 2, 1, 3});
-}
-
-// One vector per head and distance: [heads, time, d].
-Value relative_positions(Graph& graph, int64_t time, int64_t heads, int64_t width) {
+// One vector per distance: [time, width].
+Value relative_positions(Graph& graph, int64_t time, int64_t width) {
   Value bases = sinusoids(graph, time, kPositionBases, kLongestPeriod);
   Value weight = graph.parameter("positions", {kPositionBases, width}, fan_in(kPositionBases));
-  Value projected = matmul(bases, weight);
-  Value apart = reshape(projected, {time, heads, width / heads});
-  return transpose(apart, {1, 0, 2});
+  return matmul(bases, weight);
 }
 
 Value attention_layer(Value x, const ModelConfig& config) {
   Graph& graph = *x.graph;
   Graph::Path path(graph, "attention");
-  int64_t width = config.width, heads = config.heads;
-  if (width % heads != 0) throw Error("heads: expected a divisor of {}, got {}", width, heads);
+  int64_t width = config.width;
   Value query_weight = graph.parameter("query/weight", {width, width}, fan_in(width));
   Value query_bias = graph.parameter("query/bias", {width}, {"constant", 0, 0});
   Value key_weight = graph.parameter("key/weight", {width, width}, fan_in(width));
@@ -50,14 +41,13 @@ Value attention_layer(Value x, const ModelConfig& config) {
   Value q = linear(x, query_weight, query_bias);
   Value k = matmul(x, key_weight);
   Value v = matmul(x, value_weight);
-  q = by_head(q, heads);
-  k = by_head(k, heads);
-  v = by_head(v, heads);
-  Value relative = relative_positions(graph, config.time, heads, width);
-  Value mixed = attention(q, k, v, {.causal = true, .relative = relative});
-  Value by_time = transpose(mixed, {0, 2, 1, 3});
-  Value joined = reshape(by_time, {config.batch, config.time, width});
-  return dense("out", joined, width);
+  Value relative = relative_positions(graph, config.time, width);
+  AttentionOptions options{.heads = config.heads,
+                           .causal = true,
+                           .multiplier = config.attention_multiplier,
+                           .relative = relative};
+  Value mixed = attention(q, k, v, options);
+  return dense("out", mixed, width);
 }
 
 Value convolution_layer(Value x, const ModelConfig& config) {
@@ -113,16 +103,6 @@ Value residual_layer(Value x, int64_t l, const ModelConfig& config, Layer layer)
   return post ? normalise("norm", joined) : joined;
 }
 
-// Scores of position t predict token t + 1; a trained vector predicts the first.
-Value shift_scores(Value scores, const ModelConfig& config) {
-  Graph& graph = *scores.graph;
-  Graph::Path path(graph, "shift");
-  Value first = graph.parameter("first", {config.vocabulary}, {"constant", 0, 0});
-  Value firsts = broadcast(first, {config.batch, 1, config.vocabulary}, {0, 1});
-  Value earlier = slice(scores, 1, 0, config.time - 1);
-  return concat({firsts, earlier}, 1);
-}
-
 }  // namespace
 
 ModelConfig char_lm_defaults() {
@@ -149,9 +129,10 @@ void build_char_lm(Graph& graph, const ModelConfig& config) {
     x = residual_layer(x, 2 * i + 2, config, relu_feed_forward);
   }
   Value normal = normalise("norm", x);
-  Value scores = dense("head", normal, config.vocabulary);
-  Value shifted = shift_scores(scores, config);
-  Value loss = softmax_xent(shifted, tokens, mask);
+  Value shifted = shift_states("shift", normal);
+  Value scores = dense("head", shifted, config.vocabulary);
+  Value loss = softmax_xent(scores, tokens, mask, LossReduction::mean);
+  graph.mark_output("scores", scores);
   graph.mark_output("loss", loss);
 }
 

@@ -4,6 +4,7 @@
 #include "sigma1/base/text.h"
 #include "sigma1/models/char_lm.h"
 #include "sigma1/models/ffn.h"
+#include "sigma1/models/gpt.h"
 #include "sigma1/models/mlp.h"
 #include "sigma1/models/transformer.h"
 
@@ -19,6 +20,7 @@ constexpr Model kModels[] = {
     {"transformer", "a small causal language model: attention and feed-forward blocks",
      build_transformer, small_defaults},
     {"char_lm", "the paper's character language models", build_char_lm, char_lm_defaults},
+    {"gpt", "a decoder with learned positions and gelu, as GPT-2", build_gpt, gpt_defaults},
 };
 
 void check_sizes(const ModelConfig& config) {
@@ -28,6 +30,12 @@ void check_sizes(const ModelConfig& config) {
       {"vocabulary", config.vocabulary}};
   for (auto [name, size] : sizes) {
     if (size <= 0) throw Error("{}: expected a positive number, got {}", name, size);
+  }
+  const std::pair<const char*, double> multipliers[] = {
+      {"attention multiplier", config.attention_multiplier},
+      {"activation multiplier", config.activation_multiplier}};
+  for (auto [name, multiplier] : multipliers) {
+    if (!(multiplier > 0)) throw Error("{}: expected a positive number, got {}", name, multiplier);
   }
 }
 

@@ -20,6 +20,9 @@ struct ModelConfig {
   double tau = 0.5;
   std::string context = "attention";  // of char_lm: attention, conv, rnn
   std::string norm = "pre";           // of char_lm: pre, post, none
+  // What the network computes, whatever scale its tensors are stored at: factors of attention's
+  // logits and of gelu's input.
+  double attention_multiplier = 1, activation_multiplier = 1;
 
   // Of the l-th residual layer, from 1. Throws Error for an unknown kind.
   ResidualWeights residual_weights(int64_t l) const;

@@ -22,7 +22,7 @@ Value block(Value x, int64_t index, const ModelConfig& config) {
   Graph::Path path(*x.graph, fmt::format("block{}", index));
   x = residual(x, config.residual_weights(2 * index + 1), [&](Value h) {
     Value normal = normalise("norm1", h);
-    return self_attention("attention", normal, config.heads, true);
+    return self_attention("attention", normal, {.heads = config.heads, .causal = true});
   });
   return residual(x, config.residual_weights(2 * index + 2), [&](Value h) {
     Value normal = normalise("norm2", h);

@@ -2,11 +2,11 @@
 
 #include <cmath>
 
-#include "sigma1/base/error.h"
 #include "sigma1/ops/attention.h"
 #include "sigma1/ops/linear.h"
 #include "sigma1/ops/norm.h"
 #include "sigma1/ops/pointwise.h"
+#include "sigma1/ops/reduce.h"
 #include "sigma1/ops/shape.h"
 
 namespace sigma1 {
@@ -34,28 +34,34 @@ Value normalise(const std::string& name, Value x) {
   return layer_norm(x, gain, bias);
 }
 
-Value feed_forward(const std::string& name, Value x, int64_t hidden) {
+Value feed_forward(const std::string& name, Value x, int64_t hidden, bool with_bias,
+                   double multiplier) {
   Graph::Path path(*x.graph, name);
   int64_t width = x.type().dim(-1);
-  Value up = dense("up", x, hidden, false);
-  Value bent = gelu(up);
-  return dense("down", bent, width, false);
+  Value up = dense("up", x, hidden, with_bias);
+  Value bent = gelu(up, multiplier);
+  return dense("down", bent, width, with_bias);
 }
 
-Value self_attention(const std::string& name, Value x, int64_t heads, bool causal) {
+Value self_attention(const std::string& name, Value x, const SelfAttention& options) {
   Graph::Path path(*x.graph, name);
-  int64_t batch = x.type().dim(0), time = x.type().dim(1), width = x.type().dim(2);
-  if (width % heads != 0)
-    throw Error("{}: expected heads to divide {}, got {}", name, width, heads);
-  Value qkv = dense("qkv", x, 3 * width, false);
-  Value apart = reshape(qkv, {batch, time, 3, heads, width / heads});
-  Value by_head = transpose(apart, {2, 0, 3, 1, 4});  // [3, batch, heads, time, d]
-  std::vector<Value> parts = split(by_head, 0, 3);
-  for (Value& part : parts) part = reshape(part, {batch, heads, time, width / heads});
-  Value mixed = attention(parts[0], parts[1], parts[2], {.causal = causal});
-  Value by_time = transpose(mixed, {0, 2, 1, 3});
-  Value joined = reshape(by_time, {batch, time, width});
-  return dense("out", joined, width, false);
+  int64_t width = x.type().dim(2);
+  Value qkv = dense("qkv", x, 3 * width, options.with_bias);
+  std::vector<Value> parts = split(qkv, 2, 3);
+  Value mixed = attention(
+      parts[0], parts[1], parts[2],
+      {.heads = options.heads, .causal = options.causal, .multiplier = options.multiplier});
+  return dense("out", mixed, width, options.with_bias);
+}
+
+Value shift_states(const std::string& name, Value states) {
+  Graph& graph = *states.graph;
+  Graph::Path path(graph, name);
+  int64_t batch = states.type().dim(0), time = states.type().dim(1), width = states.type().dim(2);
+  Value first = graph.parameter("first", {width}, {"constant", 0, 0});
+  Value firsts = broadcast(first, {batch, 1, width}, {0, 1});
+  Value earlier = slice(states, 1, 0, time - 1);
+  return concat({firsts, earlier}, 1);
 }
 
 }  // namespace sigma1

@@ -15,9 +15,20 @@ Init glorot(int64_t fan_in, int64_t fan_out);
 Value dense(const std::string& name, Value x, int64_t width, bool with_bias = true);
 // Layer normalisation with gain 1 and bias 0 to start with.
 Value normalise(const std::string& name, Value x);
-// W₂·gelu(W₁·x): hidden wide, back to x's width.
-Value feed_forward(const std::string& name, Value x, int64_t hidden);
-// Multi-head self-attention on x[batch, time, d].
-Value self_attention(const std::string& name, Value x, int64_t heads, bool causal);
+// W₂·gelu(m·W₁·x): hidden wide, back to x's width.
+Value feed_forward(const std::string& name, Value x, int64_t hidden, bool with_bias = false,
+                   double multiplier = 1);
+
+struct SelfAttention {
+  int64_t heads = 1;
+  bool causal = false, with_bias = false;
+  double multiplier = 1;  // of the logits: the inverse of a temperature
+};
+// Multi-head self-attention on x[batch, time, width].
+Value self_attention(const std::string& name, Value x, const SelfAttention& options);
+
+// What position t of states[batch, time, width] knows goes to t + 1, so that it predicts the next
+// token; a trained vector stands at the first position.
+Value shift_states(const std::string& name, Value states);
 
 }  // namespace sigma1

@@ -3,6 +3,7 @@
 #include <atomic>
 #include <bit>
 #include <cmath>
+#include <cstring>
 
 #include "sigma1/base/error.h"
 #include "sigma1/base/parallel.h"
@@ -110,7 +111,7 @@ CastPlan make_plan(const Cast& cast, size_t output_bytes) {
   };
 }
 
-RandomPlan random_from(const RandomStream& random, size_t first_index) {
+RandomPlan random_from(const RandomStream& random, uint64_t first_index) {
   return {random.key().low, random.key().high, static_cast<uint32_t>(random.step()),
           static_cast<uint32_t>(random.step() >> 32), first_index};
 }
@@ -177,6 +178,36 @@ void quantize(std::span<const float> values, std::span<float> quantized, const C
     kernels().quantize(values.data() + begin, quantized.data() + begin, end - begin,
                        rule_of(cast.rounding), plan, random_from(random, begin));
   });
+}
+
+Codec::Codec(const Cast& cast) : cast_(cast) {
+  if (bytes() <= 2) plan_ = std::make_shared<CastPlan>(make_plan(cast, 0));
+}
+
+void Codec::encode(const float* values, std::byte* codes, int64_t count, const RandomStream& random,
+                   uint64_t first_index) const {
+  auto n = static_cast<size_t>(count);
+  RoundingRule rule = rule_of(cast_.rounding);
+  if (bytes() == 1) {
+    kernels().encode8(values, reinterpret_cast<uint8_t*>(codes), n, rule, *plan_,
+                      random_from(random, first_index));
+  } else if (bytes() == 2) {
+    kernels().encode16(values, reinterpret_cast<uint16_t*>(codes), n, rule, *plan_,
+                       random_from(random, first_index));
+  } else {
+    std::memcpy(codes, values, n * sizeof(float));
+  }
+}
+
+void Codec::decode(const std::byte* codes, float* values, int64_t count) const {
+  auto n = static_cast<size_t>(count);
+  if (bytes() == 1) {
+    kernels().decode8(reinterpret_cast<const uint8_t*>(codes), values, n, *plan_);
+  } else if (bytes() == 2) {
+    kernels().decode16(reinterpret_cast<const uint16_t*>(codes), values, n, *plan_);
+  } else {
+    std::memcpy(values, codes, n * sizeof(float));
+  }
 }
 
 InstructionSet instruction_set() { return chosen_instruction_set(); }

@@ -5,41 +5,15 @@
 
 #include <immintrin.h>
 
-#include "sigma1/base/philox.h"
+#include "sigma1/numerics/lanes_kernels.h"
 
 namespace sigma1::detail {
 namespace {
 
-#if defined(__AVX512F__)
-constexpr size_t kVectorBytes = 64;
-#elif defined(__AVX2__)
-constexpr size_t kVectorBytes = 32;
-#else
-constexpr size_t kVectorBytes = 16;
-#endif
-constexpr size_t kLanes = kVectorBytes / sizeof(uint32_t);
 constexpr size_t kBlock = 1024;  // elements between two refills of the random numbers
 // Further ahead than the hardware looks, which stops at the end of a page.
 constexpr size_t kPrefetchBytes = 2048;
 constexpr uint32_t kInfinity = 0x7F800000, kNan = 0x7FC00000, kSign = 0x80000000;
-
-template <class Element>
-using Vector [[gnu::vector_size(kLanes * sizeof(Element))]] = Element;
-using Words = Vector<uint32_t>;
-using Floats = Vector<float>;
-using Mask = Vector<int32_t>;  // all ones where true
-
-template <class Element>
-Vector<Element> load(const Element* from) {
-  Vector<Element> vector;
-  __builtin_memcpy(&vector, from, sizeof(vector));
-  return vector;
-}
-
-template <class Element>
-void store(Element* to, Vector<Element> vector) {
-  __builtin_memcpy(to, &vector, sizeof(vector));
-}
 
 // A store past the caches, to an address aligned to the vector's size.
 template <class Element>
@@ -79,8 +53,6 @@ Vector<Code> to_codes(Words words) {
     return halves;
 }
 
-Words as_words(Floats x) { return reinterpret_cast<Words>(x); }
-Floats as_floats(Words x) { return reinterpret_cast<Floats>(x); }
 Words larger(Words a, Words b) { return a > b ? a : b; }
 Words smaller(Words a, Words b) { return a < b ? a : b; }
 
@@ -176,17 +148,6 @@ Floats decode_lanes(Words code, const CastPlan& plan) {
   }
 }
 
-void fill_random(uint32_t* words, size_t count, uint64_t first_index, const RandomPlan& plan) {
-  uint64_t first_block = first_index / 4;
-  for (size_t i = 0; i < (count + 3) / 4; ++i) {
-    uint64_t block = first_block + i;
-    PhiloxBlock random = philox({{static_cast<uint32_t>(block), static_cast<uint32_t>(block >> 32),
-                                  plan.step_low, plan.step_high}},
-                                {plan.key_low, plan.key_high});
-    for (size_t word = 0; word < 4; ++word) words[4 * i + word] = random.word[word];
-  }
-}
-
 // A part of a vector: out[i] = lanes(in[i]) for i < size < kLanes.
 template <class In, class Out, class Lanes>
 void map_part(const In* in, Out* out, size_t size, size_t index, Lanes lanes) {
@@ -225,7 +186,8 @@ void map_rounding(const float* in, Out* out, size_t size, const RandomPlan& plan
     uint32_t random[kBlock];
     for (size_t begin = 0; begin < size; begin += kBlock) {
       size_t count = size - begin < kBlock ? size - begin : kBlock;
-      fill_random(random, count, plan.first_index + begin, plan);
+      fill_random(random, count, plan.first_index + begin, {plan.key_low, plan.key_high},
+                  plan.step_low | uint64_t{plan.step_high} << 32);
       map_vectors(in + begin, out + begin, count, false,
                   [&](Floats x, size_t i) { return lanes(x, load(random + i)); });
     }

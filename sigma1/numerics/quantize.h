@@ -24,6 +24,8 @@ struct Cast {
   Rounding rounding = Rounding::nearest_even;
   Overflow overflow = Overflow::saturate;
   float scale = 1;
+
+  bool operator==(const Cast&) const = default;
 };
 
 // Throws Error when the cast asks for a special value its format lacks, or its scale is not usable.

@@ -13,19 +13,23 @@ namespace {
 struct Settings {
   bool causal, has_relative, has_mask;
   double multiplier;
+  int64_t heads;
   size_t relative = 3;
 
   explicit Settings(const Attributes& attributes)
       : causal(attributes.get<bool>("causal")),
         has_relative(attributes.get<bool>("has_relative")),
         has_mask(attributes.get<bool>("has_mask")),
-        multiplier(attributes.get<double>("multiplier")) {}
+        multiplier(attributes.get<double>("multiplier")),
+        heads(attributes.get<int64_t>("heads")) {}
   size_t mask() const { return has_relative ? 4 : 3; }
   size_t input_count() const { return 3 + (has_relative ? 1 : 0) + (has_mask ? 1 : 0); }
 };
 
 struct AttentionDims {
   int64_t batch, heads, tq, tk, d;
+
+  int64_t width() const { return heads * d; }
 };
 
 void expect_settings(const Settings& settings, const AttentionDims& dims) {
@@ -42,12 +46,15 @@ void expect_settings(const Settings& settings, const AttentionDims& dims) {
 
 AttentionDims attention_dims(const OpView& v) {
   for (size_t i : {0, 1}) {
-    if (v.in(i).rank() == 4) continue;
-    throw Error("input {}: expected [batch, heads, length, d], got {}", i,
-                to_string(v.in(i).shape));
+    if (v.in(i).rank() == 3) continue;
+    throw Error("input {}: expected [batch, length, heads·d], got {}", i, to_string(v.in(i).shape));
   }
   const TensorType &q = v.in(0), &k = v.in(1);
-  return {q.dim(0), q.dim(1), q.dim(2), k.dim(2), q.dim(3)};
+  auto heads = v.attr<int64_t>("heads");
+  if (heads < 1 || q.dim(2) % heads != 0) {
+    throw Error("heads: expected a divisor of the width {}, got {}", q.dim(2), heads);
+  }
+  return {q.dim(0), heads, q.dim(1), k.dim(1), q.dim(2) / heads};
 }
 
 void check_inputs(const OpView& v, size_t extra_inputs) {
@@ -58,11 +65,10 @@ void check_inputs(const OpView& v, size_t extra_inputs) {
   }
   AttentionDims dims = attention_dims(v);
   expect_settings(settings, dims);
-  auto [batch, heads, tq, tk, d] = dims;
-  expect_shape(v, 1, {batch, heads, tk, d});
-  expect_shape(v, 2, {batch, heads, tk, d});
-  if (settings.has_relative) expect_shape(v, settings.relative, {heads, tk, d});
-  if (settings.has_mask) expect_shape(v, settings.mask(), {batch, tk});
+  expect_shape(v, 1, {dims.batch, dims.tk, dims.width()});
+  expect_shape(v, 2, {dims.batch, dims.tk, dims.width()});
+  if (settings.has_relative) expect_shape(v, settings.relative, {dims.tk, dims.width()});
+  if (settings.has_mask) expect_shape(v, settings.mask(), {dims.batch, dims.tk});
 }
 
 std::vector<TensorType> infer_attention(const OpView& v) {
@@ -76,11 +82,13 @@ Role attention_role(const OpView& v, size_t input) {
   return settings.has_relative && input == settings.relative ? Role::weight : Role::activation;
 }
 
-// What the optional inputs are shows in their rank.
+// A fourth input alone is the relative positions where its shape is theirs, else the mask.
 Attributes attention_defaults(std::span<const TensorType> inputs) {
-  bool has_relative = inputs.size() > 3 && inputs[3].rank() == 3;
-  bool has_mask = inputs.size() > 3 && inputs.back().rank() == 2;
-  return {{"causal", has_relative},
+  bool has_relative = inputs.size() > 3 && inputs[1].rank() == 3 &&
+                      inputs[3].shape == Shape{inputs[1].dim(1), inputs[1].dim(2)};
+  bool has_mask = inputs.size() > (has_relative ? 4 : 3);
+  return {{"heads", int64_t{1}},
+          {"causal", has_relative},
           {"multiplier", 1.0},
           {"has_relative", has_relative},
           {"has_mask", has_mask}};
@@ -146,8 +154,8 @@ struct Row {
   std::vector<double> p;  // by key; 0 where masked
 };
 
-int64_t relative_at(const Row& row, int64_t j, int64_t tk, int64_t d) {
-  return (row.head * tk + row.i - j) * d;
+int64_t relative_at(const Row& row, int64_t j, const AttentionDims& dims) {
+  return (row.i - j) * dims.width() + row.head * dims.d;
 }
 
 void attend(const EvalView& v, const Settings& settings, const AttentionDims& dims, Row& row) {
@@ -158,9 +166,9 @@ void attend(const EvalView& v, const Settings& settings, const AttentionDims& di
     if (settings.has_mask && !(v.in(settings.mask())[row.batch * tk + j] > 0)) continue;
     double dot = 0;
     for (int64_t c = 0; c < d; ++c) {
-      double key = v.in(1)[row.first_key + j * d + c];
+      double key = v.in(1)[row.first_key + j * dims.width() + c];
       if (settings.has_relative) {
-        key += v.in(settings.relative)[relative_at(row, j, tk, d) + c];
+        key += v.in(settings.relative)[relative_at(row, j, dims) + c];
       }
       dot += v.in(0)[row.query + c] * key;
     }
@@ -181,8 +189,8 @@ void for_each_row(const EvalView& v, const Settings& settings, Visit visit) {
   for (int64_t b = 0; b < batch; ++b) {
     for (int64_t h = 0; h < heads; ++h) {
       for (int64_t i = 0; i < tq; ++i) {
-        int64_t head = b * heads + h;
-        Row row{b, h, i, (head * tq + i) * d, head * tk * d, {}};
+        int64_t width = dims.width();
+        Row row{b, h, i, (b * tq + i) * width + h * d, b * tk * width + h * d, {}};
         attend(v, settings, dims, row);
         visit(row, dims);
       }
@@ -195,7 +203,7 @@ void evaluate_attention(const EvalView& v) {
     for (int64_t j = 0; j < dims.tk; ++j) {
       double p = row.p[static_cast<size_t>(j)];
       for (int64_t c = 0; c < dims.d; ++c) {
-        v.out()[row.query + c] += p * v.in(2)[row.first_key + j * dims.d + c];
+        v.out()[row.query + c] += p * v.in(2)[row.first_key + j * dims.width() + c];
       }
     }
   });
@@ -215,14 +223,14 @@ void evaluate_attention_grad(const EvalView& v) {
   const Tensor& dy = v.in(settings.input_count());
   Tensor &dq = v.out(0), &dk = v.out(1), &dv = v.out(2);
   for_each_row(v, settings, [&](const Row& row, const AttentionDims& dims) {
-    int64_t tk = dims.tk, d = dims.d;
+    int64_t tk = dims.tk, d = dims.d, width = dims.width();
     std::vector<double> dp(row.p.size());
     double mean = 0;
     for (int64_t j = 0; j < tk; ++j) {
       auto key = static_cast<size_t>(j);
       for (int64_t c = 0; c < d; ++c) {
-        dp[key] += dy[row.query + c] * v.in(2)[row.first_key + j * d + c];
-        dv[row.first_key + j * d + c] += row.p[key] * dy[row.query + c];
+        dp[key] += dy[row.query + c] * v.in(2)[row.first_key + j * width + c];
+        dv[row.first_key + j * width + c] += row.p[key] * dy[row.query + c];
       }
       mean += row.p[key] * dp[key];
     }
@@ -231,11 +239,11 @@ void evaluate_attention_grad(const EvalView& v) {
       auto key = static_cast<size_t>(j);
       double ddot = factor * row.p[key] * (dp[key] - mean);
       for (int64_t c = 0; c < d; ++c) {
-        int64_t at_key = row.first_key + j * d + c;
+        int64_t at_key = row.first_key + j * width + c;
         dq[row.query + c] += ddot * v.in(1)[at_key];
         dk[at_key] += ddot * v.in(0)[row.query + c];
         if (!settings.has_relative) continue;
-        int64_t at_relative = relative_at(row, j, tk, d) + c;
+        int64_t at_relative = relative_at(row, j, dims) + c;
         dq[row.query + c] += ddot * v.in(settings.relative)[at_relative];
         v.out(3)[at_relative] += ddot * v.in(0)[row.query + c];
       }
@@ -254,6 +262,11 @@ Grads grad_attention(GradView& g) {
   return grads;
 }
 
+// The probabilities, which multiply v, stay inside.
+bool multiplies_unless_mask(const OpView& v, size_t input) {
+  return attention_role(v, input) != Role::mask;
+}
+
 }  // namespace
 
 constinit const OpDef attention_op{
@@ -266,7 +279,9 @@ constinit const OpDef attention_op{
     .grad = grad_attention,
     .evaluate = evaluate_attention,
     .role = attention_role,
-    .defaults = attention_defaults};
+    .defaults = attention_defaults,
+    .linear_in = [](const OpView&, size_t input) { return input == 2; },
+    .multiplies = multiplies_unless_mask};
 
 constinit const OpDef attention_grad_op{.name = "attention_grad",
                                         .formula = "the gradients of q, k, v and any R",
@@ -274,14 +289,17 @@ constinit const OpDef attention_grad_op{.name = "attention_grad",
                                         .max_inputs = 6,
                                         .infer = infer_attention_grad,
                                         .evaluate = evaluate_attention_grad,
-                                        .role = attention_role};
+                                        .role = attention_role,
+                                        .linear_in = last_input,
+                                        .multiplies = multiplies_unless_mask};
 
 Value attention(Value q, Value k, Value v, const AttentionOptions& options) {
   std::vector<Value> inputs{q, k, v};
   if (options.relative) inputs.push_back(options.relative);
   if (options.mask) inputs.push_back(options.mask);
   return q.graph->append_one(attention_op, inputs,
-                             {{"causal", options.causal},
+                             {{"heads", options.heads},
+                              {"causal", options.causal},
                               {"multiplier", options.multiplier},
                               {"has_relative", bool(options.relative)},
                               {"has_mask", bool(options.mask)}});

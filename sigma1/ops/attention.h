@@ -9,15 +9,16 @@ namespace sigma1 {
 extern const OpDef attention_op, attention_grad_op;
 
 struct AttentionOptions {
+  int64_t heads = 1;      // each sees d = width / heads numbers of every vector
   bool causal = false;    // query i sees keys 0…i only; as many queries as keys
   double multiplier = 1;  // inverse temperature
-  Value relative = {};    // [heads, tk, d], one vector per distance i − j; needs causal
+  Value relative = {};    // [tk, heads·d], one row per distance i − j; needs causal
   Value mask = {};        // [batch, tk], 0 leaves a key out; without gradient
 };
 
-// Σⱼ softmaxⱼ(multiplier · d^-½ · qᵢ·(kⱼ + relative_{i−j})) · vⱼ for q[batch, heads, tq, d] and
-// k, v[batch, heads, tk, d]. What is masked takes no part in the softmax; a query that sees no key
-// gives zeros.
+// Σⱼ softmaxⱼ(multiplier · d^-½ · qᵢ·(kⱼ + relative_{i−j})) · vⱼ for q[batch, tq, heads·d] and
+// k, v[batch, tk, heads·d], each head by itself. What is masked takes no part in the softmax; a
+// query that sees no key gives zeros.
 Value attention(Value q, Value k, Value v, const AttentionOptions& options = {});
 
 }  // namespace sigma1

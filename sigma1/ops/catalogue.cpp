@@ -3,6 +3,7 @@
 #include "sigma1/base/text.h"
 #include "sigma1/graph/sources.h"
 #include "sigma1/ops/attention.h"
+#include "sigma1/ops/cast.h"
 #include "sigma1/ops/conv.h"
 #include "sigma1/ops/embedding.h"
 #include "sigma1/ops/linear.h"
@@ -34,12 +35,14 @@ constexpr const OpDef* kCatalogue[] = {
     &softmax_xent_op, &mse_op,
     // Shape
     &reshape_op, &transpose_op, &slice_op, &unslice_op, &concat_op, &split_op,
-    // What only gradients emit
+    // What only gradients and lowering emit
     &conv1d_grad_input_op, &conv1d_grad_weight_op, &embedding_grad_op, &gather_rows_grad_op,
     &relu_grad_op, &gelu_grad_op, &gelu_tanh_grad_op, &tanh_grad_op, &sigmoid_grad_op,
     &silu_grad_op, &softplus_grad_op, &exp_grad_op, &log_grad_op, &softmax_grad_op,
     &softmax_xent_grad_op, &layer_norm_grad_op, &rms_norm_grad_op, &attention_grad_op,
     &recurrent_highway_grad_op,
+    // What only lowering emits
+    &softmax_xent_with_grad_op, &scaled_cast_op,
     // Optimiser steps
     &sgd_step_op, &adam_step_op, &lamb_step_op};
 

@@ -6,22 +6,13 @@
 namespace sigma1 {
 namespace {
 
-// x[batch, time, c_in] · w[kernel, c_in / groups, c_out] → [batch, time_out, c_out]
-struct ConvDims {
-  int64_t batch, time, c_in, kernel, c_out, groups, stride, dilation, padding, time_out;
-
-  // What a tap reads for output t; before the start or past the end, a zero.
-  int64_t input_time(int64_t t, int64_t tap) const { return t * stride + tap * dilation - padding; }
-  bool reads(int64_t t, int64_t tap) const {
-    return 0 <= input_time(t, tap) && input_time(t, tap) < time;
-  }
-};
-
 int64_t positive(const Attributes& attributes, std::string_view name) {
   auto value = attributes.get<int64_t>(name);
   if (value >= 1) return value;
   throw Error("{}: expected at least 1, got {}", name, value);
 }
+
+}  // namespace
 
 ConvDims conv_dims(const Shape& x, const Shape& w, const Attributes& attributes) {
   if (x.size() != 3) throw Error("x: expected [batch, time, c_in], got {}", to_string(x));
@@ -52,6 +43,8 @@ ConvDims conv_dims(const Shape& x, const Shape& w, const Attributes& attributes)
   d.time_out = (d.time + d.padding - reach - 1) / d.stride + 1;
   return d;
 }
+
+namespace {
 
 void expect_all_real(const OpView& v) {
   for (size_t i = 0; i < v.inputs.size(); ++i) expect_kind(v, i, Kind::real);
@@ -108,7 +101,7 @@ Grads grad_conv1d(GradView& g) {
 // Calls f(place in x, place in w, place in y) for every product of the convolution.
 template <class F>
 void for_each_product(const ConvDims& d, F f) {
-  int64_t group_in = d.c_in / d.groups, group_out = d.c_out / d.groups;
+  int64_t group_in = d.group_in(), group_out = d.group_out();
   for (int64_t i = 0; i < d.batch * d.time_out * d.kernel; ++i) {
     int64_t tap = i % d.kernel, row_y = i / d.kernel, t = row_y % d.time_out;
     if (!d.reads(t, tap)) continue;
@@ -184,21 +177,27 @@ constinit const OpDef conv1d_op{
     .grad = grad_conv1d,
     .evaluate = evaluate_conv1d,
     .role = conv_role,
-    .defaults = conv_defaults};
+    .defaults = conv_defaults,
+    .linear_in = [](const OpView& v, size_t) { return v.inputs.size() == 2; },  // no bias
+    .multiplies = first_two_inputs};
 
 constinit const OpDef conv1d_grad_input_op{.name = "conv1d_grad_input",
                                            .formula = "dx[st + dk] = Σ dy[t] w[k]ᵀ",
                                            .min_inputs = 2,
                                            .max_inputs = 2,
                                            .infer = infer_conv1d_grad_input,
-                                           .evaluate = evaluate_conv1d_grad_input};
+                                           .evaluate = evaluate_conv1d_grad_input,
+                                           .linear_in = every_input,
+                                           .multiplies = every_input};
 
 constinit const OpDef conv1d_grad_weight_op{.name = "conv1d_grad_weight",
                                             .formula = "dw[k] = Σ x[st + dk]ᵀ dy[t]",
                                             .min_inputs = 2,
                                             .max_inputs = 2,
                                             .infer = infer_conv1d_grad_weight,
-                                            .evaluate = evaluate_conv1d_grad_weight};
+                                            .evaluate = evaluate_conv1d_grad_weight,
+                                            .linear_in = every_input,
+                                            .multiplies = every_input};
 
 Value conv1d(Value x, Value w, Value bias, const Conv1dOptions& options) {
   std::vector<Value> inputs{x, w};

@@ -151,7 +151,8 @@ constinit const OpDef embedding_op{.name = "embedding",
                                    .grad = grad_embedding,
                                    .evaluate = evaluate_embedding,
                                    .role = embedding_role,
-                                   .index_limit = limit_to_table};
+                                   .index_limit = limit_to_table,
+                                   .linear_in = first_input};
 
 constinit const OpDef embedding_grad_op{.name = "embedding_grad",
                                         .formula = "each row: Σ dy where its id was looked up",
@@ -159,7 +160,8 @@ constinit const OpDef embedding_grad_op{.name = "embedding_grad",
                                         .max_inputs = 2,
                                         .infer = infer_embedding_grad,
                                         .evaluate = evaluate_embedding_grad,
-                                        .index_limit = limit_to_rows};
+                                        .index_limit = limit_to_rows,
+                                        .linear_in = first_input};
 
 constinit const OpDef gather_rows_op{.name = "gather_rows",
                                      .formula = "k rows of each X[n,d]; α=1, β_X=(n/k)^½",
@@ -170,7 +172,8 @@ constinit const OpDef gather_rows_op{.name = "gather_rows",
                                      .grad = grad_gather_rows,
                                      .evaluate = evaluate_gather_rows,
                                      .role = gather_role,
-                                     .index_limit = limit_to_sequence};
+                                     .index_limit = limit_to_sequence,
+                                     .linear_in = first_input};
 
 constinit const OpDef gather_rows_grad_op{.name = "gather_rows_grad",
                                           .formula = "each row of each X: Σ dy where it was picked",
@@ -178,7 +181,8 @@ constinit const OpDef gather_rows_grad_op{.name = "gather_rows_grad",
                                           .max_inputs = 2,
                                           .infer = infer_gather_rows_grad,
                                           .evaluate = evaluate_gather_rows_grad,
-                                          .index_limit = limit_to_rows};
+                                          .index_limit = limit_to_rows,
+                                          .linear_in = first_input};
 
 Value embedding(Value table, Value ids) {
   return table.graph->append_one(embedding_op, {table, ids});

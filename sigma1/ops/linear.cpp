@@ -168,7 +168,9 @@ constinit const OpDef matmul_op{.name = "matmul",
                                 .grad = grad_matmul,
                                 .evaluate = evaluate_matmul,
                                 .role = linear_role,
-                                .defaults = matmul_defaults};
+                                .defaults = matmul_defaults,
+                                .linear_in = every_input,
+                                .multiplies = every_input};
 
 constinit const OpDef linear_op{.name = "linear",
                                 .formula = "X[b,m] W[m,n] + c[n]; α=m^-½, β_X=n^-½, β_W=β_c=b^-½",
@@ -178,7 +180,8 @@ constinit const OpDef linear_op{.name = "linear",
                                 .scale = scale_linear,
                                 .grad = grad_linear,
                                 .evaluate = evaluate_linear,
-                                .role = linear_role};
+                                .role = linear_role,
+                                .multiplies = first_two_inputs};
 
 Value matmul(Value x, Value w, Transpose transpose) {
   return x.graph->append_one(matmul_op, {x, w}, matmul_attributes(transpose));

@@ -2,7 +2,6 @@
 
 #include <cmath>
 
-#include "sigma1/ops/pointwise.h"
 #include "sigma1/ops/rules.h"
 
 namespace sigma1 {
@@ -52,20 +51,14 @@ Role norm_role(const OpView&, size_t input) {
 
 Attributes norm_defaults(std::span<const TensorType>) { return {{"eps", kNormEpsilon}}; }
 
-template <const OpDef& norm_op, const OpDef& grad_op>
+template <const OpDef& grad_op>
 Grads grad_norm(GradView& g) {
   Attributes attributes = g.attributes();
-  Value x = g.x(0), dy = g.dy();
-  bool has_w = g.input_count() > 1, has_c = g.input_count() > 2;
-  Value dxhat = has_w ? mul(dy, g.x(1)) : dy;
-  Grads grads{g.graph().append_one(grad_op, {x, dxhat}, attributes)};
-  if (has_w) {
-    Value xhat = g.graph().append_one(norm_op, {x}, attributes);
-    Value product = mul(dy, xhat);
-    grads.push_back(sum_to_shape(product, g.x(1).shape()));
-  }
-  if (has_c) grads.push_back(sum_to_shape(dy, g.x(2).shape()));
-  return grads;
+  attributes.set("has_bias", g.input_count() > 2);
+  std::vector<Value> inputs{g.x(0)};
+  if (g.input_count() > 1) inputs.push_back(g.x(1));
+  inputs.push_back(g.dy());
+  return g.graph().append(grad_op, inputs, attributes);
 }
 
 template <Centre centre>
@@ -82,10 +75,18 @@ void evaluate_norm(const EvalView& v) {
   }
 }
 
+// x[…, n], perhaps w[n], dy → dx, dw where there is w, dc where has_bias.
 std::vector<TensorType> infer_norm_grad(const OpView& v) {
   expect_rank_at_least(v, 0, 1);
-  expect_shape(v, 1, v.in(0).shape);
-  return {v.in(0)};
+  bool has_w = v.inputs.size() > 2, has_c = v.attr<bool>("has_bias");
+  TensorType column{{v.in(0).dim(-1)}};
+  if (has_w) expect_shape(v, 1, column.shape);
+  if (has_c && !has_w) throw Error("has_bias: expected w with c");
+  expect_shape(v, v.inputs.size() - 1, v.in(0).shape);
+  std::vector<TensorType> gradients{v.in(0)};
+  if (has_w) gradients.push_back(column);
+  if (has_c) gradients.push_back(column);
+  return gradients;
 }
 
 // What the normalisation removes from x it removes from the gradient: the direction of x̂, and the
@@ -94,37 +95,44 @@ template <Centre centre>
 void evaluate_norm_grad(const EvalView& v) {
   int64_t n = v.in(0).dim(-1);
   auto count = static_cast<double>(n);
-  for (int64_t row = 0; row < v.out().count(); row += n) {
+  bool has_w = v.inputs.size() > 2, has_c = v.attr<bool>("has_bias");
+  for (int64_t row = 0; row < v.in(0).count(); row += n) {
     const double* x = v.in(0).data.data() + row;
-    const double* dxhat = v.in(1).data.data() + row;
+    const double* dy = v.in(v.inputs.size() - 1).data.data() + row;
     Statistics s = statistics<centre>(x, n, v.attr<double>("eps"));
+    auto xhat = [&](int64_t j) { return (x[j] - s.centre) * s.inverse_scale; };
+    auto dxhat = [&](int64_t j) { return has_w ? dy[j] * v.in(1)[j] : dy[j]; };
     double mean = 0, along = 0;
     for (int64_t j = 0; j < n; ++j) {
-      if (centre == Centre::mean) mean += dxhat[j] / count;
-      along += dxhat[j] * (x[j] - s.centre) * s.inverse_scale / count;
+      if (centre == Centre::mean) mean += dxhat(j) / count;
+      along += dxhat(j) * xhat(j) / count;
+      if (has_w) v.out(1)[j] += dy[j] * xhat(j);
+      if (has_c) v.out(2)[j] += dy[j];
     }
     for (int64_t j = 0; j < n; ++j) {
-      double xhat = (x[j] - s.centre) * s.inverse_scale;
-      v.out()[row + j] = s.inverse_scale * (dxhat[j] - mean - xhat * along);
+      v.out()[row + j] = s.inverse_scale * (dxhat(j) - mean - xhat(j) * along);
     }
   }
 }
 
 }  // namespace
 
-constinit const OpDef layer_norm_grad_op{.name = "layer_norm_grad",
-                                         .formula = "(dx̂ − mean(dx̂) − x̂ mean(dx̂ x̂)) / σ",
-                                         .min_inputs = 2,
-                                         .max_inputs = 2,
-                                         .infer = infer_norm_grad,
-                                         .evaluate = evaluate_norm_grad<Centre::mean>};
+constinit const OpDef layer_norm_grad_op{
+    .name = "layer_norm_grad",
+    .formula = "(dx̂ − mean(dx̂) − x̂ mean(dx̂ x̂)) / σ, Σ dy x̂, Σ dy",
+    .min_inputs = 2,
+    .max_inputs = 3,
+    .infer = infer_norm_grad,
+    .evaluate = evaluate_norm_grad<Centre::mean>,
+    .linear_in = last_input};
 
 constinit const OpDef rms_norm_grad_op{.name = "rms_norm_grad",
-                                       .formula = "(dx̂ − x̂ mean(dx̂ x̂)) / rms(x)",
+                                       .formula = "(dx̂ − x̂ mean(dx̂ x̂)) / rms(x), Σ dy x̂",
                                        .min_inputs = 2,
-                                       .max_inputs = 2,
+                                       .max_inputs = 3,
                                        .infer = infer_norm_grad,
-                                       .evaluate = evaluate_norm_grad<Centre::zero>};
+                                       .evaluate = evaluate_norm_grad<Centre::zero>,
+                                       .linear_in = last_input};
 
 constinit const OpDef layer_norm_op{.name = "layer_norm",
                                     .formula = "c + w (x − μ)/σ; α=1, β_x=1, β_w=β_c=b^-½",
@@ -132,7 +140,7 @@ constinit const OpDef layer_norm_op{.name = "layer_norm",
                                     .max_inputs = 3,
                                     .infer = infer_norm,
                                     .scale = scale_norm,
-                                    .grad = grad_norm<layer_norm_op, layer_norm_grad_op>,
+                                    .grad = grad_norm<layer_norm_grad_op>,
                                     .evaluate = evaluate_norm<Centre::mean>,
                                     .role = norm_role,
                                     .defaults = norm_defaults};
@@ -143,7 +151,7 @@ constinit const OpDef rms_norm_op{.name = "rms_norm",
                                   .max_inputs = 2,
                                   .infer = infer_norm,
                                   .scale = scale_norm,
-                                  .grad = grad_norm<rms_norm_op, rms_norm_grad_op>,
+                                  .grad = grad_norm<rms_norm_grad_op>,
                                   .evaluate = evaluate_norm<Centre::zero>,
                                   .role = norm_role,
                                   .defaults = norm_defaults};

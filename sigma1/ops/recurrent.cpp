@@ -177,6 +177,10 @@ void evaluate_recurrent_grad(const EvalView& v) {
   }
 }
 
+bool multiplied_in_gradient(const OpView& v, size_t input) {
+  return first_two_inputs(v, input) || last_input(v, input);
+}
+
 }  // namespace
 
 constinit const OpDef recurrent_highway_op{
@@ -192,7 +196,8 @@ constinit const OpDef recurrent_highway_op{
     .evaluate = evaluate_recurrent,
     .role = recurrent_role,
     .defaults = unit_defaults,
-    .unit_attributes = set_unit_weights};
+    .unit_attributes = set_unit_weights,
+    .multiplies = first_two_inputs};
 
 constinit const OpDef recurrent_highway_grad_op{
     .name = "recurrent_highway_grad",
@@ -200,7 +205,9 @@ constinit const OpDef recurrent_highway_grad_op{
     .min_inputs = 5,
     .max_inputs = 5,
     .infer = infer_recurrent_grad,
-    .evaluate = evaluate_recurrent_grad};
+    .evaluate = evaluate_recurrent_grad,
+    .linear_in = last_input,
+    .multiplies = multiplied_in_gradient};
 
 Value recurrent_highway(Value x, Value w, Value bias, Value initial, double weight_scale) {
   return x.graph->append_one(recurrent_highway_op, {x, w, bias, initial},

@@ -141,7 +141,8 @@ constinit const OpDef sum_op{.name = "sum",
                              .scale = scale_sum,
                              .grad = grad_sum,
                              .evaluate = evaluate_sum,
-                             .defaults = sum_defaults};
+                             .defaults = sum_defaults,
+                             .linear_in = first_input};
 
 constinit const OpDef mean_op{.name = "mean",
                               .formula = "Σ xᵢ / n of n terms; α=n^½, β=n",
@@ -149,7 +150,8 @@ constinit const OpDef mean_op{.name = "mean",
                               .scale = scale_mean,
                               .grad = grad_mean,
                               .evaluate = evaluate_mean,
-                              .defaults = sum_defaults};
+                              .defaults = sum_defaults,
+                              .linear_in = first_input};
 
 constinit const OpDef broadcast_op{.name = "broadcast",
                                    .formula = "x repeated n times; α=1, β=n^-½",
@@ -157,7 +159,8 @@ constinit const OpDef broadcast_op{.name = "broadcast",
                                    .scale = scale_broadcast,
                                    .grad = grad_broadcast,
                                    .evaluate = evaluate_broadcast,
-                                   .defaults = broadcast_defaults};
+                                   .defaults = broadcast_defaults,
+                                   .linear_in = first_input};
 
 Value sum(Value x, std::vector<int64_t> axes) {
   return x.graph->append_one(sum_op, {x}, {{"axes", std::move(axes)}});

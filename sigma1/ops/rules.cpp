@@ -38,6 +38,11 @@ int checked_axis(const TensorType& type, int64_t axis) {
   return static_cast<int>(from_front);
 }
 
+bool every_input(const OpView&, size_t) { return true; }
+bool first_input(const OpView&, size_t input) { return input == 0; }
+bool last_input(const OpView& v, size_t input) { return input + 1 == v.inputs.size(); }
+bool first_two_inputs(const OpView&, size_t input) { return input < 2; }
+
 Value sum_to_shape(Value gradient, const Shape& shape) {
   size_t extra = gradient.shape().size() - shape.size();
   if (extra == 0) return gradient;

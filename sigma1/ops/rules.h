@@ -19,6 +19,12 @@ void expect_kind(const OpView& v, size_t input, Kind kind);
 // `axis` counted from the front; an Error when the tensor has no such axis.
 int checked_axis(const TensorType& type, int64_t axis);
 
+// Answers for OpDef's linear_in and multiplies.
+bool every_input(const OpView& v, size_t input);
+bool first_input(const OpView& v, size_t input);
+bool last_input(const OpView& v, size_t input);
+bool first_two_inputs(const OpView& v, size_t input);
+
 // The gradient of an operand whose shape is the last axes of the output's: summed over the others.
 Value sum_to_shape(Value gradient, const Shape& shape);
 

@@ -252,7 +252,8 @@ constinit const OpDef reshape_op{.name = "reshape",
                                  .grad = grad_reshape,
                                  .evaluate = evaluate_reshape,
                                  .index_limit = any_index,
-                                 .defaults = reshape_defaults};
+                                 .defaults = reshape_defaults,
+                                 .linear_in = first_input};
 
 constinit const OpDef transpose_op{.name = "transpose",
                                    .formula = "x with its axes in another order; α=1, β=1",
@@ -261,7 +262,8 @@ constinit const OpDef transpose_op{.name = "transpose",
                                    .grad = grad_transpose,
                                    .evaluate = evaluate_transpose,
                                    .index_limit = any_index,
-                                   .defaults = transpose_defaults};
+                                   .defaults = transpose_defaults,
+                                   .linear_in = first_input};
 
 constinit const OpDef slice_op{.name = "slice",
                                .formula = "k of an axis's n; α=1, β=(n/k)^½",
@@ -270,7 +272,8 @@ constinit const OpDef slice_op{.name = "slice",
                                .grad = grad_slice,
                                .evaluate = evaluate_slice,
                                .index_limit = any_index,
-                               .defaults = slice_defaults};
+                               .defaults = slice_defaults,
+                               .linear_in = first_input};
 
 constinit const OpDef unslice_op{
     .name = "unslice",
@@ -279,17 +282,20 @@ constinit const OpDef unslice_op{
     .scale = scale_unslice,
     .grad = grad_unslice,
     .evaluate = evaluate_unslice,
-    .defaults = unslice_defaults};
+    .defaults = unslice_defaults,
+    .linear_in = first_input};
 
-constinit const OpDef concat_op{.name = "concat",
-                                .formula = "x₁, x₂, … one after another along an axis; α=1, βᵢ=1",
-                                .max_inputs = std::numeric_limits<size_t>::max(),
-                                .infer = infer_concat,
-                                .scale = scale_moved,
-                                .grad = grad_concat,
-                                .evaluate = evaluate_concat,
-                                .index_limit = any_index,
-                                .defaults = concat_defaults};
+constinit const OpDef concat_op{
+    .name = "concat",
+    .formula = "x₁, x₂, … one after another along an axis; α=1, βᵢ=1",
+    .max_inputs = std::numeric_limits<size_t>::max(),
+    .infer = infer_concat,
+    .scale = scale_moved,
+    .grad = grad_concat,
+    .evaluate = evaluate_concat,
+    .index_limit = any_index,
+    .defaults = concat_defaults,
+    .linear_in = [](const OpView& v, size_t) { return v.inputs.size() == 1; }};
 
 constinit const OpDef split_op{.name = "split",
                                .formula = "x in equal parts along an axis; α=1, β=1",
@@ -298,7 +304,8 @@ constinit const OpDef split_op{.name = "split",
                                .grad = grad_split,
                                .evaluate = evaluate_split,
                                .index_limit = any_index,
-                               .defaults = split_defaults};
+                               .defaults = split_defaults,
+                               .linear_in = first_input};
 
 Value reshape(Value x, Shape shape) {
   return x.graph->append_one(reshape_op, {x}, {{"shape", std::move(shape)}});

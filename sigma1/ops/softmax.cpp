@@ -119,24 +119,47 @@ Scales scale_softmax_xent(const OpView& v, const ScaleContext& context) {
 }
 
 Grads grad_softmax_xent(GradView& g) {
-  Value dloss = g.dy();
   std::vector<Value> inputs;
   for (size_t i = 0; i < g.input_count(); ++i) inputs.push_back(g.x(i));
-  inputs.push_back(dloss);
+  inputs.push_back(g.dy());
   Grads grads(g.input_count());
   grads[0] = g.graph().append_one(softmax_xent_grad_op, inputs, g.attributes());
   return grads;
 }
 
-void evaluate_softmax_xent(const EvalView& v) {
+// The target of a row, which must be one of the logits.
+int64_t checked_target(const Tensor& targets, int64_t row, int64_t vocabulary) {
+  if (0 <= targets[row] && targets[row] < static_cast<double>(vocabulary))
+    return static_cast<int64_t>(targets[row]);
+  throw Error("expected a target within [0, {}), got {}", vocabulary, targets[row]);
+}
+
+// Of each row, with weights where there are any; the sum of the losses, divided for the mean.
+double sum_losses(const EvalView& v, bool weighted) {
   int64_t vocabulary = v.in(0).dim(-1), rows = v.in(1).count();
+  double sum = 0;
   for (int64_t row = 0; row < rows; ++row) {
     const double* x = v.in(0).data.data() + row * vocabulary;
-    double loss = log_sum_exp(x, vocabulary, 1) - x[static_cast<int64_t>(v.in(1)[row])];
-    v.out()[0] += v.inputs.size() == 3 ? v.in(2)[row] * loss : loss;
+    double loss = log_sum_exp(x, vocabulary, 1) - x[checked_target(v.in(1), row, vocabulary)];
+    sum += weighted ? v.in(2)[row] * loss : loss;
   }
-  if (takes_mean(v.attributes)) v.out()[0] /= static_cast<double>(rows);
+  return takes_mean(v.attributes) ? sum / static_cast<double>(rows) : sum;
 }
+
+void fill_logit_grads(const EvalView& v, bool weighted, double dloss, Tensor& dlogits) {
+  int64_t vocabulary = v.in(0).dim(-1), rows = v.in(1).count();
+  if (takes_mean(v.attributes)) dloss /= static_cast<double>(rows);
+  for (int64_t row = 0; row < rows; ++row) {
+    const double* x = v.in(0).data.data() + row * vocabulary;
+    double* dx = dlogits.data.data() + row * vocabulary;
+    double drow = weighted ? v.in(2)[row] * dloss : dloss;
+    double log_sum = log_sum_exp(x, vocabulary, 1);
+    for (int64_t j = 0; j < vocabulary; ++j) dx[j] = drow * std::exp(x[j] - log_sum);
+    dx[checked_target(v.in(1), row, vocabulary)] -= drow;
+  }
+}
+
+void evaluate_softmax_xent(const EvalView& v) { v.out()[0] = sum_losses(v, v.inputs.size() == 3); }
 
 std::vector<TensorType> infer_softmax_xent_grad(const OpView& v) {
   expect_rows(v, v.inputs.size() - 2);
@@ -146,17 +169,17 @@ std::vector<TensorType> infer_softmax_xent_grad(const OpView& v) {
 }
 
 void evaluate_softmax_xent_grad(const EvalView& v) {
-  int64_t vocabulary = v.in(0).dim(-1), rows = v.in(1).count();
-  double dloss = v.in(v.inputs.size() - 1)[0];
-  if (takes_mean(v.attributes)) dloss /= static_cast<double>(rows);
-  for (int64_t row = 0; row < rows; ++row) {
-    const double* x = v.in(0).data.data() + row * vocabulary;
-    double* dx = v.out().data.data() + row * vocabulary;
-    double drow = v.inputs.size() == 4 ? v.in(2)[row] * dloss : dloss;
-    double log_sum = log_sum_exp(x, vocabulary, 1);
-    for (int64_t j = 0; j < vocabulary; ++j) dx[j] = drow * std::exp(x[j] - log_sum);
-    dx[static_cast<int64_t>(v.in(1)[row])] -= drow;
-  }
+  fill_logit_grads(v, v.inputs.size() == 4, v.in(v.inputs.size() - 1)[0], v.out());
+}
+
+std::vector<TensorType> infer_softmax_xent_with_grad(const OpView& v) {
+  return {infer_softmax_xent(v).front(), v.in(0)};
+}
+
+void evaluate_softmax_xent_with_grad(const EvalView& v) {
+  bool weighted = v.inputs.size() == 3;
+  v.out(0)[0] = sum_losses(v, weighted);
+  fill_logit_grads(v, weighted, 1, v.out(1));
 }
 
 Role xent_role(const OpView&, size_t input) {
@@ -215,7 +238,8 @@ constinit const OpDef softmax_grad_op{.name = "softmax_grad",
                                       .min_inputs = 2,
                                       .max_inputs = 2,
                                       .infer = infer_softmax_grad,
-                                      .evaluate = evaluate_softmax_grad};
+                                      .evaluate = evaluate_softmax_grad,
+                                      .linear_in = last_input};
 
 constinit const OpDef softmax_xent_op{
     .name = "softmax_xent",
@@ -236,7 +260,18 @@ constinit const OpDef softmax_xent_grad_op{.name = "softmax_xent_grad",
                                            .max_inputs = 4,
                                            .infer = infer_softmax_xent_grad,
                                            .evaluate = evaluate_softmax_xent_grad,
-                                           .index_limit = vocabulary_limit};
+                                           .index_limit = vocabulary_limit,
+                                           .linear_in = last_input};
+
+constinit const OpDef softmax_xent_with_grad_op{
+    .name = "softmax_xent_with_grad",
+    .formula = "−Σ_rows w log softmax(x)_t and w (softmax(x) − onehot(t)), or /rows",
+    .min_inputs = 2,
+    .max_inputs = 3,
+    .infer = infer_softmax_xent_with_grad,
+    .evaluate = evaluate_softmax_xent_with_grad,
+    .role = xent_role,
+    .index_limit = vocabulary_limit};
 
 constinit const OpDef mse_op{.name = "mse",
                              .formula = "Σ (x − t)², or /count; α=1, β=8^-½, times count",

@@ -7,6 +7,9 @@ namespace sigma1 {
 
 extern const OpDef softmax_op, softmax_xent_op, mse_op;
 extern const OpDef softmax_grad_op, softmax_xent_grad_op;
+// What a loss and its gradient become when a graph is lowered: logits, targets and perhaps weights
+// → loss, dlogits, as if the gradient of the loss were 1.
+extern const OpDef softmax_xent_with_grad_op;
 
 // Over rows (cross-entropy) or elements (squared error).
 enum class LossReduction { sum, mean };

@@ -2,6 +2,7 @@
 
 #include "sigma1/analysis/gradient_edges.h"
 #include "sigma1/base/error.h"
+#include "sigma1/graph/sources.h"
 #include "sigma1/ops/pointwise.h"
 #include "sigma1/ops/residual.h"
 
@@ -10,7 +11,7 @@ namespace {
 
 class Backward {
  public:
-  Backward(Graph& graph, Value loss)
+  Backward(Graph& graph, Value loss, bool seed_input)
       : graph_(graph),
         edges_(graph),
         contributions_(graph.nodes().size()),
@@ -18,7 +19,7 @@ class Backward {
     for (int i = 0; i < graph.size(); ++i) {
       contributions_[static_cast<size_t>(i)].resize(graph.node(i).outputs.size());
     }
-    contribute(loss, graph.constant(loss.shape(), 1.0));
+    contribute(loss, seed(graph, loss.type(), seed_input));
   }
 
   Gradients run(int last_node) {
@@ -33,6 +34,13 @@ class Backward {
   }
 
  private:
+  static Value seed(Graph& graph, const TensorType& type, bool is_input) {
+    std::string name(kGradientSeed);
+    if (is_input) return graph.input(name, type, false);
+    Attributes one{{"shape", type.shape}, {"value", 1.0}};
+    return graph.append(constant_op, {}, one, name).front();
+  }
+
   void contribute(Value value, Value gradient) {
     contributions_[static_cast<size_t>(value.node)][static_cast<size_t>(value.output)].push_back(
         gradient);
@@ -84,7 +92,7 @@ class Backward {
 
 }  // namespace
 
-Gradients differentiate(Graph& graph, Value loss) {
+Gradients differentiate(Graph& graph, Value loss, bool seed_input) {
   if (loss.type().count() != 1) {
     throw Error("differentiate: expected a scalar loss, got shape {}", to_string(loss.shape()));
   }
@@ -92,7 +100,7 @@ Gradients differentiate(Graph& graph, Value loss) {
   for (const auto& [name, value] : graph.outputs()) marked = marked || value.node == loss.node;
   if (!marked) throw Error("differentiate: expected the loss to be a marked output of the graph");
   int last_node = graph.size() - 1;
-  return Backward(graph, loss).run(last_node);
+  return Backward(graph, loss, seed_input).run(last_node);
 }
 
 }  // namespace sigma1

@@ -1,6 +1,7 @@
 // Reverse-mode differentiation: appends the backward graph, with every β applied.
 #pragma once
 
+#include <string_view>
 #include <vector>
 
 #include "sigma1/graph/graph.h"
@@ -19,9 +20,13 @@ class Gradients {
   std::vector<std::vector<Value>> by_node_;
 };
 
+// The node that backward starts from: the gradient of the loss, a constant 1 unless given.
+inline constexpr std::string_view kGradientSeed = "gradient_seed";
+
 // Of the scalar `loss`, which must be a marked output. A gradient is right up to a constant per
 // tensor when check_gradients_valid() accepts the forward graph. Throws Error when an op on the way
-// has no gradient rule.
-Gradients differentiate(Graph& graph, Value loss);
+// has no gradient rule. With `seed_input` the seed is an input of the graph, for a loss scale that
+// changes while training.
+Gradients differentiate(Graph& graph, Value loss, bool seed_input = false);
 
 }  // namespace sigma1

@@ -3,8 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
-#include <fstream>
-#include <sstream>
+#include <string_view>
+#include <vector>
 
 #include "sigma1/base/error.h"
 
@@ -23,12 +23,6 @@ class FileTest : public testing::Test {
   }
   void TearDown() override { fs::remove_all(folder_); }
 
-  std::string read(const fs::path& path) {
-    std::stringstream text;
-    text << std::ifstream(path).rdbuf();
-    return text.str();
-  }
-
   fs::path folder_;
 };
 
@@ -36,7 +30,7 @@ TEST_F(FileTest, ReplacesContentAndLeavesNothingElse) {
   std::string path = folder_ / "figure.svg";
   write_file(path, "a longer first version");
   write_file(path, "second");
-  EXPECT_EQ(read(path), "second");
+  EXPECT_EQ(read_file(path), "second");
   EXPECT_EQ(std::distance(fs::directory_iterator(folder_), {}), 1);
 }
 
@@ -50,6 +44,45 @@ TEST_F(FileTest, FailureNamesThePathAndKeepsNothingHalfWritten) {
   }
   EXPECT_THROW(write_file(folder_, "x"), Error);
   EXPECT_TRUE(fs::is_empty(folder_));
+}
+
+TEST_F(FileTest, WritesPiecesOneAfterTheOther) {
+  std::string path = folder_ / "pieces";
+  std::vector<std::string_view> pieces = {"one", "", "two"};
+  write_file(path, pieces);
+  EXPECT_EQ(read_file(path), "onetwo");
+}
+
+TEST_F(FileTest, ReadsEveryByteAndSaysWhatItCannotRead) {
+  std::string path = folder_ / "bytes";
+  std::string content(1 << 19, '\0');
+  content += "\xFF\r\nend";
+  write_file(path, content);
+  EXPECT_EQ(read_file(path), content);
+  for (const fs::path& unreadable : {folder_ / "missing", folder_}) try {
+      read_file(unreadable);
+      FAIL() << "read " << unreadable;
+    } catch (const Error& error) {
+      EXPECT_NE(std::string(error.what()).find(unreadable), std::string::npos);
+    }
+}
+
+TEST_F(FileTest, AppendsBehindWhatIsThere) {
+  std::string path = folder_ / "lines";
+  write_file(path, "first\n");
+  AppendFile file(path);
+  file.append("second\n");
+  file.flush();
+  EXPECT_EQ(read_file(path), "first\nsecond\n");
+  EXPECT_THROW(AppendFile(path, AppendFile::Open::only_new), Error);
+  EXPECT_THROW(AppendFile(folder_ / "missing" / "lines"), Error);
+  EXPECT_NO_THROW(AppendFile(folder_ / "new", AppendFile::Open::only_new));
+}
+
+TEST_F(FileTest, ADiskThatIsFullIsAnError) {
+  AppendFile full("/dev/full");
+  full.append("x");
+  EXPECT_THROW(full.flush(), Error);
 }
 
 TEST_F(FileTest, WritesIntoADevice) { EXPECT_NO_THROW(write_file("/dev/null", "x")); }

@@ -10,6 +10,8 @@ namespace {
 
 using Tensors = std::vector<Tensor>;
 
+constexpr int64_t kSmallHeads = 3, kLargeHeads = 100;
+
 struct Mode {
   bool causal = false, relative = false, mask = false;
   double multiplier = 1;
@@ -18,17 +20,18 @@ struct Mode {
     return std::string(causal ? "causal" : "all") + (relative ? " relative" : "") +
            (mask ? " mask" : "") + (multiplier == 1 ? "" : " multiplier");
   }
-  Attributes attributes() const {
-    return {{"causal", causal},
+  Attributes attributes(int64_t heads) const {
+    return {{"heads", heads},
+            {"causal", causal},
             {"multiplier", multiplier},
             {"has_relative", relative},
             {"has_mask", mask}};
   }
   std::vector<TensorType> inputs(int64_t batch, int64_t heads, int64_t tq, int64_t tk,
                                  int64_t d) const {
-    TensorType keys{{batch, heads, tk, d}};
-    std::vector<TensorType> types{{{batch, heads, causal ? tk : tq, d}}, keys, keys};
-    if (relative) types.push_back({{heads, tk, d}});
+    TensorType keys{{batch, tk, heads * d}};
+    std::vector<TensorType> types{{{batch, causal ? tk : tq, heads * d}}, keys, keys};
+    if (relative) types.push_back({{tk, heads * d}});
     if (mask) types.push_back({{batch, tk}});
     return types;
   }
@@ -40,21 +43,22 @@ struct Query {
   Mode mode;
   int64_t b, h, i;
 
-  int64_t keys() const { return in[1].dim(2); }
-  int64_t d() const { return in[0].dim(3); }
+  int64_t keys() const { return in[1].dim(1); }
+  int64_t d() const { return in[0].dim(2) / kSmallHeads; }
+  int64_t column(int64_t c) const { return h * d() + c; }
   bool sees(int64_t j) const {
     if (mode.causal && j > i) return false;
     return !mode.mask || at(in[mode.relative ? 4 : 3], {b, j}) != 0;
   }
   // ∂logitⱼ/∂q_c, as logits are linear in q
   double slope(int64_t j, int64_t c) const {
-    double key = at(in[1], {b, h, j, c}) + (mode.relative ? at(in[3], {h, i - j, c}) : 0);
+    double key = at(in[1], {b, j, column(c)}) + (mode.relative ? at(in[3], {i - j, column(c)}) : 0);
     return mode.multiplier * key / std::sqrt(static_cast<double>(d()));
   }
   double weight(int64_t j) const {
     if (!sees(j)) return 0;
     double logit = 0;
-    for (int64_t c = 0; c < d(); ++c) logit += at(in[0], {b, h, i, c}) * slope(j, c);
+    for (int64_t c = 0; c < d(); ++c) logit += at(in[0], {b, i, column(c)}) * slope(j, c);
     return std::exp(logit);
   }
   std::vector<double> probabilities() const {
@@ -69,8 +73,8 @@ struct Query {
 template <class Visit>
 void for_each_query(const Tensors& in, const Mode& mode, Visit visit) {
   for (int64_t b = 0; b < in[0].dim(0); ++b) {
-    for (int64_t h = 0; h < in[0].dim(1); ++h) {
-      for (int64_t i = 0; i < in[0].dim(2); ++i) visit(Query{in, mode, b, h, i});
+    for (int64_t h = 0; h < kSmallHeads; ++h) {
+      for (int64_t i = 0; i < in[0].dim(1); ++i) visit(Query{in, mode, b, h, i});
     }
   }
 }
@@ -81,8 +85,8 @@ Tensors attended(const Tensors& in, const Mode& mode) {
     auto [same_in, same_mode, b, h, i] = query;
     std::vector<double> p = query.probabilities();
     for (int64_t j = 0; j < query.keys(); ++j) {
-      for (int64_t c = 0; c < query.d(); ++c) {
-        at(y, {b, h, i, c}) += p[static_cast<size_t>(j)] * at(in[2], {b, h, j, c});
+      for (int64_t c = query.column(0); c < query.column(query.d()); ++c) {
+        at(y, {b, i, c}) += p[static_cast<size_t>(j)] * at(in[2], {b, j, c});
       }
     }
   });
@@ -103,16 +107,17 @@ Tensors attended_grad(const Tensors& in, const Mode& mode) {
       double dlogit = 0, pj = p[static_cast<size_t>(j)];
       for (int64_t l = 0; l < n; ++l) {
         double slope = p[static_cast<size_t>(l)] * ((l == j ? 1 : 0) - pj);
-        for (int64_t c = 0; c < d; ++c) {
-          dlogit += slope * at(in.back(), {b, h, i, c}) * at(in[2], {b, h, l, c});
+        for (int64_t c = query.column(0); c < query.column(d); ++c) {
+          dlogit += slope * at(in.back(), {b, i, c}) * at(in[2], {b, l, c});
         }
       }
       for (int64_t c = 0; c < d; ++c) {
-        double q = at(in[0], {b, h, i, c});
-        at(grads[0], {b, h, i, c}) += dlogit * query.slope(j, c);
-        at(grads[1], {b, h, j, c}) += dlogit * factor * q;
-        at(grads[2], {b, h, j, c}) += pj * at(in.back(), {b, h, i, c});
-        if (mode.relative) at(grads[3], {h, i - j, c}) += dlogit * factor * q;
+        int64_t column = query.column(c);
+        double q = at(in[0], {b, i, column});
+        at(grads[0], {b, i, column}) += dlogit * query.slope(j, c);
+        at(grads[1], {b, j, column}) += dlogit * factor * q;
+        at(grads[2], {b, j, column}) += pj * at(in.back(), {b, i, column});
+        if (mode.relative) at(grads[3], {i - j, column}) += dlogit * factor * q;
       }
     }
   });
@@ -131,13 +136,14 @@ std::vector<ConformanceCase> attention_cases() {
                         {.causal = true, .relative = true, .mask = true, .multiplier = 0.7}};
   std::vector<ConformanceCase> cases;
   for (const Mode& mode : modes) {
-    std::vector<TensorType> small = mode.inputs(2, 3, 4, 5, 6);
+    std::vector<TensorType> small = mode.inputs(2, kSmallHeads, 4, 5, 6);
     auto forward = [=](const Tensors& in) { return attended(in, mode); };
     auto backward = [=](const Tensors& in) { return attended_grad(in, mode); };
-    cases.push_back({mode.label(), &attention_op, small, mode.attributes(), forward,
-                     mode.inputs(8, 100, 10, 14, 16), mode.attributes()});
+    Attributes attributes = mode.attributes(kSmallHeads);
+    cases.push_back({mode.label(), &attention_op, small, attributes, forward,
+                     mode.inputs(8, kLargeHeads, 10, 14, 16), mode.attributes(kLargeHeads)});
     small.push_back(small.front());
-    cases.push_back({mode.label(), &attention_grad_op, small, mode.attributes(), backward, {}, {}});
+    cases.push_back({mode.label(), &attention_grad_op, small, attributes, backward, {}, {}});
   }
   return cases;
 }

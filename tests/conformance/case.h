@@ -18,7 +18,8 @@ struct ConformanceCase {
   Attributes attributes;
   // What the op should give, written differently from the op itself.
   std::function<std::vector<Tensor>(const std::vector<Tensor>&)> expected;
-  // Large, for statistics; empty for ops without a scale rule.
+  // Large, for statistics and for the work of many threads; may be empty for ops without a scale
+  // rule.
   std::vector<TensorType> large_inputs;
   Attributes large_attributes;
   // How far from 1 the simulated scale may be: 3 %, more only where the rule is an approximation
@@ -28,6 +29,7 @@ struct ConformanceCase {
 
 // Each family's cases live in the file of its name.
 std::vector<ConformanceCase> attention_cases();
+std::vector<ConformanceCase> cast_cases();
 std::vector<ConformanceCase> conv_cases();
 std::vector<ConformanceCase> embedding_cases();
 std::vector<ConformanceCase> linear_cases();
@@ -40,5 +42,12 @@ std::vector<ConformanceCase> residual_cases();
 std::vector<ConformanceCase> shape_cases();
 std::vector<ConformanceCase> softmax_cases();
 std::vector<ConformanceCase> update_cases();
+
+// All of them, in one order.
+const std::vector<ConformanceCase>& all_cases();
+// More shapes, without formulas.
+std::vector<ConformanceCase> cut_shape_cases();
+// For a test's name: the op, the label and the number, in letters that a test's name may have.
+std::string case_name(const ConformanceCase& c, size_t number);
 
 }  // namespace sigma1

@@ -2,7 +2,6 @@
 // or a scale rule that does not give unit scale fails here.
 #include <gtest/gtest.h>
 
-#include <cctype>
 #include <cmath>
 #include <set>
 
@@ -18,21 +17,6 @@
 
 namespace sigma1 {
 namespace {
-
-std::vector<ConformanceCase> all_cases() {
-  std::vector<ConformanceCase> all;
-  for (auto family : {attention_cases, conv_cases, embedding_cases, linear_cases, norm_cases,
-                      pointwise_cases, positions_cases, recurrent_cases, reduce_cases,
-                      residual_cases, shape_cases, softmax_cases, update_cases}) {
-    for (ConformanceCase& each : family()) all.push_back(std::move(each));
-  }
-  return all;
-}
-
-const std::vector<ConformanceCase>& cases() {
-  static const std::vector<ConformanceCase> all = all_cases();
-  return all;
-}
 
 std::vector<Tensor> random_inputs(const ConformanceCase& c, uint64_t seed) {
   std::vector<Tensor> inputs;
@@ -54,7 +38,7 @@ std::vector<Tensor> evaluate(const ConformanceCase& c, const std::vector<Tensor>
 
 class Conformance : public testing::TestWithParam<size_t> {
  protected:
-  const ConformanceCase& c = cases()[GetParam()];
+  const ConformanceCase& c = all_cases()[GetParam()];
 };
 
 TEST_P(Conformance, ForwardIsTheFormula) {
@@ -144,6 +128,51 @@ TEST_P(Conformance, GradientIsTheDerivative) {
   }
 }
 
+// Whether every output is proportional to this input, for a factor that is no power of two and
+// negative: a bend at zero is not proportional.
+bool is_proportional(const ConformanceCase& c, std::vector<Tensor> inputs, size_t input) {
+  constexpr double kFactor = -3;
+  std::vector<Tensor> once = evaluate(c, inputs);
+  for (double& x : inputs[input].data) x *= kFactor;
+  std::vector<Tensor> times = evaluate(c, inputs);
+  for (size_t o = 0; o < once.size(); ++o) {
+    double largest = 0;
+    for (double y : once[o].data) largest = std::max(largest, std::fabs(y));
+    for (int64_t i = 0; i < once[o].count(); ++i) {
+      if (std::fabs(times[o][i] - kFactor * once[o][i]) > 1e-12 * largest) return false;
+    }
+  }
+  return true;
+}
+
+// A factor moves through an op where its record says so: what it claims must hold, and what holds
+// of a model's activation must be claimed, or factors would stay behind.
+TEST_P(Conformance, ClaimsToBeLinearWhereItIs) {
+  std::vector<Tensor> inputs = random_inputs(c, 3);
+  OpView view{c.inputs, c.attributes};
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    bool claimed = c.op->linear_in != nullptr && c.op->linear_in(view, i);
+    if (c.inputs[i].kind == Kind::index) {
+      EXPECT_FALSE(claimed) << "input " << i << " is an index";
+    } else if (claimed) {
+      EXPECT_TRUE(is_proportional(c, inputs, i)) << "input " << i << " is claimed to be";
+    } else if (c.op->grad && !c.op->positive_inputs &&
+               role_of(*c.op, view, i) == Role::activation) {
+      EXPECT_FALSE(is_proportional(c, inputs, i)) << "input " << i << " could be claimed";
+    }
+  }
+}
+
+TEST_P(Conformance, MultipliesOnlyNumbers) {
+  OpView view{c.inputs, c.attributes};
+  for (size_t i = 0; i < c.inputs.size(); ++i) {
+    if (c.op->multiplies == nullptr || !c.op->multiplies(view, i)) continue;
+    EXPECT_EQ(c.inputs[i].kind, Kind::real) << "input " << i;
+    Role role = role_of(*c.op, view, i);
+    EXPECT_TRUE(role == Role::activation || role == Role::weight) << "input " << i;
+  }
+}
+
 TEST_P(Conformance, UnitScale) {
   if (c.op->scale == nullptr) return;
   ASSERT_EQ(c.large_inputs.size(), c.inputs.size()) << "an op with a scale rule needs large inputs";
@@ -161,20 +190,14 @@ TEST_P(Conformance, UnitScale) {
   }
 }
 
-std::string case_name(const testing::TestParamInfo<size_t>& each) {
-  const ConformanceCase& c = cases()[each.param];
-  std::string name = std::string(c.op->name) + "_" + c.label + "_" + std::to_string(each.param);
-  for (char& letter : name) {
-    if (std::isalnum(static_cast<unsigned char>(letter)) == 0) letter = '_';
-  }
-  return name;
-}
-
-INSTANTIATE_TEST_SUITE_P(Ops, Conformance, testing::Range(size_t{0}, cases().size()), case_name);
+INSTANTIATE_TEST_SUITE_P(Ops, Conformance, testing::Range(size_t{0}, all_cases().size()),
+                         [](const auto& each) {
+                           return case_name(all_cases()[each.param], each.param);
+                         });
 
 TEST(Catalogue, EveryOpHasACase) {
   std::set<const OpDef*> covered;
-  for (const ConformanceCase& c : cases()) covered.insert(c.op);
+  for (const ConformanceCase& c : all_cases()) covered.insert(c.op);
   for (const OpDef* op : op_catalogue()) {
     EXPECT_TRUE(is_source(*op) || covered.contains(op)) << op->name << " has no conformance case";
   }
@@ -182,7 +205,7 @@ TEST(Catalogue, EveryOpHasACase) {
 
 TEST(Catalogue, EveryCaseIsOfACataloguedOp) {
   std::set<const OpDef*> catalogued(op_catalogue().begin(), op_catalogue().end());
-  for (const ConformanceCase& c : cases()) {
+  for (const ConformanceCase& c : all_cases()) {
     EXPECT_TRUE(catalogued.contains(c.op)) << c.op->name << " is not in the catalogue";
   }
 }

@@ -41,7 +41,8 @@ Tensors normalised(const Tensors& in, bool centred) {
 }
 
 // The Jacobian by its elements: ∂x̂ⱼ/∂xᵢ = (δᵢⱼ − 1/n − x̂ᵢ·x̂ⱼ/n) / σ, without 1/n when not centred.
-Tensors normalised_grad(const Tensors& in, bool centred) {
+// in: x, perhaps w, dy
+Tensors normalised_grad(const Tensors& in, bool centred, bool has_bias) {
   Tensor xhat = normalised({in[0]}, centred).front(), dx(in[0].shape);
   int64_t n = dx.dim(-1);
   auto count = static_cast<double>(n);
@@ -49,10 +50,17 @@ Tensors normalised_grad(const Tensors& in, bool centred) {
     double scale = moments(in[0], i, centred).scale;
     for (int64_t j = i / n * n; j < i / n * n + n; ++j) {
       double same = i == j ? 1 : 0, shared = (centred ? 1 : 0) + xhat[i] * xhat[j];
-      dx[i] += in[1][j] * (same - shared / count) / scale;
+      double gain = in.size() > 2 ? in[1][j % n] : 1;
+      dx[i] += in.back()[j] * gain * (same - shared / count) / scale;
     }
   }
-  return {dx};
+  Tensor dw(Shape{n}), dc(Shape{n});
+  for (int64_t i = 0; i < dx.count(); ++i) {
+    dw[i % n] += in.back()[i] * xhat[i];
+    dc[i % n] += in.back()[i];
+  }
+  if (has_bias) return {dx, dw, dc};
+  return in.size() > 2 ? Tensors{dx, dw} : Tensors{dx};
 }
 
 }  // namespace
@@ -63,7 +71,6 @@ std::vector<ConformanceCase> norm_cases() {
   for (bool centred : {true, false}) {
     const OpDef* op = centred ? &layer_norm_op : &rms_norm_op;
     auto forward = [=](const Tensors& in) { return normalised(in, centred); };
-    auto backward = [=](const Tensors& in) { return normalised_grad(in, centred); };
     // A random gain shows its own spread: many columns keep it near 1.
     std::vector<TensorType> small{{{2, 3, 5}}}, large{{{4, 10, 20000}}};
     cases.push_back({"plain", op, small, eps, forward, large, small_eps});
@@ -75,7 +82,16 @@ std::vector<ConformanceCase> norm_cases() {
       cases.push_back({label, op, small, eps, forward, large, small_eps});
     }
     const OpDef* grad_op = centred ? &layer_norm_grad_op : &rms_norm_grad_op;
-    cases.push_back({"of normalised", grad_op, {{{2, 3, 5}}, {{2, 3, 5}}}, eps, backward, {}, {}});
+    TensorType x{{2, 3, 5}}, w{{5}};
+    auto push_grad = [&](const char* label, std::vector<TensorType> inputs, bool has_bias) {
+      auto backward = [=](const Tensors& in) { return normalised_grad(in, centred, has_bias); };
+      Attributes attributes{{"eps", kEps}, {"has_bias", has_bias}};
+      cases.push_back({label, grad_op, std::move(inputs), attributes, backward, {}, {}});
+    };
+    push_grad("plain", {x, x}, false);
+    push_grad("with w", {x, w, x}, false);
+    push_grad("with w, one row", {w, w, w}, false);
+    if (centred) push_grad("with w and c", {x, w, x}, true);
   }
   return cases;
 }

@@ -39,6 +39,13 @@ ConformanceCase activation_grad_case(const OpDef& op, Formula f) {
   return {"derivative", &op, {{{2, 3, 5}}, {{2, 3, 5}}}, {}, expected, {}, {}};
 }
 
+ConformanceCase with_multiplier(ConformanceCase c, double multiplier) {
+  c.label += " of a multiple";
+  c.attributes.set("multiplier", multiplier);
+  if (!c.large_inputs.empty()) c.large_attributes.set("multiplier", multiplier);
+  return c;
+}
+
 Tensor mul_expected(const Tensor& x, const Tensor& y) {
   Tensor result(x.shape);
   for (int64_t i = 0; i < x.count(); ++i) result[i] = x[i] * y[i % y.count()];
@@ -95,6 +102,9 @@ std::vector<ConformanceCase> pointwise_cases() {
     cases.push_back(activation_case(op, formula));
     cases.push_back(activation_grad_case(grad_op, formula));
   }
+  auto inner = [](double x) { return 1.7 * x * (1 + std::erf(1.7 * x / std::sqrt(2))) / 2; };
+  cases.push_back(with_multiplier(activation_case(gelu_op, inner), 1.7));
+  cases.push_back(with_multiplier(activation_grad_case(gelu_grad_op, inner), 1.7));
   cases.push_back(mul_case("same", {2, 3, 5}, {100, 10000}));
   cases.push_back(mul_case("shorter", {5}, {10000}));
   cases.push_back(activation_case(identity_op, [](double x) { return x; }));

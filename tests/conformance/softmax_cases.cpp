@@ -94,6 +94,12 @@ std::vector<ConformanceCase> cross_entropy_cases() {
       auto backward = [=](const Tensors& in) { return cross_entropy_grad(in, weighted, divisor); };
       std::string label = reduction + (weighted ? " weighted" : "");
       cases.push_back({label, &softmax_xent_op, small, attributes, forward, large, attributes});
+      auto both = [=](Tensors in) {
+        Tensor loss = forward(in).front();
+        in.push_back(Tensor(Shape{}, {1}));
+        return Tensors{loss, backward(in).front()};
+      };
+      cases.push_back({label, &softmax_xent_with_grad_op, small, attributes, both, {}, {}});
       small.push_back(dloss);
       cases.push_back({label, &softmax_xent_grad_op, small, attributes, backward, {}, {}});
     }

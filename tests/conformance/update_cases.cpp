@@ -10,13 +10,14 @@ namespace {
 
 using Expected = std::function<std::vector<Tensor>(const std::vector<Tensor>&)>;
 
-const Shape kShape{3, 5};
+const Shape kShape{3, 5}, kLargeShape{130, 170};
 
 ConformanceCase step_case(const std::string& label, const OpDef& op, size_t tensors, size_t scalars,
                           const Attributes& attributes, const Expected& expected) {
-  std::vector<TensorType> inputs(tensors, {kShape});
+  std::vector<TensorType> inputs(tensors, {kShape}), large(tensors, {kLargeShape});
   inputs.insert(inputs.end(), scalars, {Shape{}});
-  return {label, &op, inputs, attributes, expected, {}, {}};
+  large.insert(large.end(), scalars, {Shape{}});
+  return {label, &op, inputs, attributes, expected, large, attributes};
 }
 
 ConformanceCase sgd_case(const std::string& label, const SgdOptions& o) {

@@ -8,6 +8,7 @@
 #include "sigma1/base/error.h"
 #include "sigma1/graph/sources.h"
 #include "sigma1/graph/verify.h"
+#include "sigma1/ops/shape.h"
 #include "sigma1/passes/differentiate.h"
 #include "sigma1/passes/unit_scaling.h"
 
@@ -66,6 +67,24 @@ TEST(CharLm, DefaultsAreThePapersTable) {
   EXPECT_EQ(config.hidden, 512);
   EXPECT_EQ(config.vocabulary, 5008);
   EXPECT_EQ(config.heads, 2);
+}
+
+// The first token is predicted from a trained vector of the states' width, so that no array of
+// scores is ever copied.
+TEST(CharLm, ShiftsStatesNotScores) {
+  Graph graph;
+  build_model(graph, "char_lm", find_model("char_lm").defaults());
+  bool found = false;
+  for (Value parameter : graph.parameters()) {
+    if (graph.node(parameter.node).name != "shift/first") continue;
+    found = true;
+    EXPECT_EQ(parameter.shape(), Shape{128});
+  }
+  EXPECT_TRUE(found);
+  for (const Node& node : graph.nodes()) {
+    if (node.op != &concat_op) continue;
+    EXPECT_EQ(node.outputs.front().shape, (Shape{8, 256, 128}));
+  }
 }
 
 TEST(CharLm, MistakesAreNamed) {

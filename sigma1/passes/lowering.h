@@ -1,0 +1,25 @@
+// The passes between a differentiated graph and a program: where factors go, which format a tensor
+// is stored in, what runs together. All may change structure: only names survive them.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "sigma1/graph/graph.h"
+#include "sigma1/passes/precision.h"
+
+namespace sigma1 {
+
+// Nodes that only scale (identity and scale) give their factor to the node before them, or to all
+// that read them, and vanish. What remains of them is read by something that is not linear.
+// Needs nothing; before lower_precision, after which an identity may be a cast.
+void fold(Graph& graph);
+
+// Gives every tensor its storage, and casts before the matrix products that ask for fewer bits.
+// Needs the backward graph to start at a node named kGradientSeed.
+void lower_precision(Graph& graph, const Precision& precision);
+
+// One node for a loss and its gradient, where the loss's own gradient is a constant.
+void fuse_loss(Graph& graph);
+
+}  // namespace sigma1
