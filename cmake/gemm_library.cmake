@@ -1,0 +1,30 @@
+# Finds who multiplies matrices: sets GEMM (onednn or openblas), GEMM_INCLUDE, GEMM_LIBRARY and the
+# name to link by.
+if(NOT SIGMA1_GEMM MATCHES "^(auto|onednn|openblas)$")
+  message(FATAL_ERROR "SIGMA1_GEMM: expected auto, onednn or openblas, got ${SIGMA1_GEMM}")
+endif()
+
+if(NOT SIGMA1_GEMM STREQUAL openblas)
+  find_path(ONEDNN_INCLUDE oneapi/dnnl/dnnl.hpp)
+  find_library(ONEDNN_LIBRARY dnnl)
+endif()
+if(NOT SIGMA1_GEMM STREQUAL onednn)
+  find_path(OPENBLAS_INCLUDE openblas_config.h PATH_SUFFIXES openblas openblas-pthread openblas-openmp)
+  find_library(OPENBLAS_LIBRARY openblas)
+endif()
+
+if(ONEDNN_INCLUDE AND ONEDNN_LIBRARY AND NOT SIGMA1_GEMM STREQUAL openblas)
+  set(GEMM onednn)
+  set(GEMM_INCLUDE ${ONEDNN_INCLUDE})
+  set(GEMM_LIBRARY ${ONEDNN_LIBRARY})
+  set(GEMM_LINK_NAME dnnl)
+elseif(OPENBLAS_INCLUDE AND OPENBLAS_LIBRARY AND NOT SIGMA1_GEMM STREQUAL onednn)
+  set(GEMM openblas)
+  set(GEMM_INCLUDE ${OPENBLAS_INCLUDE})
+  set(GEMM_LIBRARY ${OPENBLAS_LIBRARY})
+  set(GEMM_LINK_NAME openblas)
+else()
+  message(FATAL_ERROR "no library for matrix products was found (SIGMA1_GEMM=${SIGMA1_GEMM}); install oneDNN "
+                      "(Debian: libdnnl-dev) or OpenBLAS (libopenblas-dev), or set ONEDNN_INCLUDE and ONEDNN_LIBRARY")
+endif()
+message(STATUS "Matrix products: ${GEMM}, ${GEMM_LIBRARY}")

@@ -1,0 +1,98 @@
+// How the loops of vector_kernels.cpp run through arrays: an element meets the same arithmetic
+// wherever it lies, and sums are taken in one order on every machine.
+#pragma once
+
+#include <immintrin.h>
+
+#include "sigma1/numerics/lanes_kernels.h"
+
+namespace sigma1::cpu {
+namespace {
+
+using detail::Floats;
+using detail::kLanes;
+using detail::load;
+using detail::store;
+
+constexpr auto kStride = static_cast<int64_t>(kLanes);
+
+// The first `count` lanes; the others are 0.
+#ifdef __AVX512F__
+inline __mmask16 first_lanes(int64_t count) { return static_cast<__mmask16>((1u << count) - 1); }
+
+inline Floats load_part(const float* from, int64_t count) {
+  return reinterpret_cast<Floats>(_mm512_maskz_loadu_ps(first_lanes(count), from));
+}
+
+inline void store_part(float* to, Floats vector, int64_t count) {
+  _mm512_mask_storeu_ps(to, first_lanes(count), reinterpret_cast<__m512>(vector));
+}
+#else
+inline Floats load_part(const float* from, int64_t count) {
+  float padded[kLanes] = {};
+  __builtin_memcpy(padded, from, static_cast<size_t>(count) * sizeof(float));
+  return load(padded);
+}
+
+inline void store_part(float* to, Floats vector, int64_t count) {
+  float padded[kLanes];
+  store<float>(padded, vector);
+  __builtin_memcpy(to, padded, static_cast<size_t>(count) * sizeof(float));
+}
+#endif
+
+// Calls body(load, store) for each vector of [0, n): the same arithmetic for the whole ones and
+// for the part at the end.
+template <class Body>
+void for_vectors(int64_t n, Body body) {
+  int64_t i = 0;
+  for (; i + kStride <= n; i += kStride) {
+    body([i](const float* x) { return load(x + i); },
+         [i](float* y, Floats value) { store<float>(y + i, value); });
+  }
+  if (int64_t left = n - i; left > 0) {
+    body([i, left](const float* x) { return load_part(x + i, left); },
+         [i, left](float* y, Floats value) { store_part(y + i, value, left); });
+  }
+}
+
+constexpr int64_t kSums = 32;  // partial sums, on every machine
+
+struct Sums {
+  Floats part[kSums / kStride] = {};
+
+  float total() const {
+    float lanes[kSums];
+    for (int64_t i = 0; i < kSums / kStride; ++i) store<float>(lanes + i * kStride, part[i]);
+    for (int64_t width = kSums / 2; width > 0; width /= 2) {
+      for (int64_t i = 0; i < width; ++i) lanes[i] += lanes[i + width];
+    }
+    return lanes[0];
+  }
+};
+
+// body(load, store) gives the terms; what lies beyond n is left out whatever it is.
+template <class Body>
+float sum_vectors(int64_t n, Body body) {
+  Sums sums;
+  int64_t i = 0;
+  for (; i + kSums <= n; i += kSums) {
+    for (int64_t k = 0; k < kSums / kStride; ++k) {
+      int64_t at = i + k * kStride;
+      sums.part[k] += body([at](const float* x) { return load(x + at); },
+                           [at](float* y, Floats value) { store<float>(y + at, value); });
+    }
+  }
+  for (int64_t k = 0; i < n; i += kStride, ++k) {
+    int64_t left = n - i < kStride ? n - i : kStride;
+    float terms[kLanes] = {};
+    Floats values = body([i, left](const float* x) { return load_part(x + i, left); },
+                         [i, left](float* y, Floats value) { store_part(y + i, value, left); });
+    store_part(terms, values, left);
+    sums.part[k] += load(terms);
+  }
+  return sums.total();
+}
+
+}  // namespace
+}  // namespace sigma1::cpu

@@ -1,0 +1,30 @@
+// What every CPU kernel is held to: its op's reference, in any format, in place and on any number
+// of threads.
+#pragma once
+
+#include "tests/conformance/case.h"
+#include "tests/conformance/cpu_run.h"
+
+namespace sigma1 {
+
+// A case with inputs, which take longer to draw than most kernels to run.
+struct Sample {
+  const ConformanceCase& c;
+  std::vector<Tensor> inputs;
+
+  explicit Sample(const ConformanceCase& of);
+  CpuCall call(const Storage& storage) const {
+    return {*c.op, c.inputs, c.attributes, storage, inputs};
+  }
+};
+
+// The op's own evaluation on the inputs as stored, times the factors.
+std::vector<Tensor> reference(const ConformanceCase& c, const CpuCall& call);
+
+void expect_reference(const Sample& sample, const Storage& storage);
+void expect_same_on_threads(const Sample& sample, const Storage& storage);
+void expect_same_in_place(const Sample& sample, const Storage& storage);
+// Rounds stochastically: every element by random bits of its own, wherever rows and tiles begin.
+void expect_own_random_bits(const Sample& sample);
+
+}  // namespace sigma1

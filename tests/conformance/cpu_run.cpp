@@ -1,0 +1,171 @@
+#include "tests/conformance/cpu_run.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <map>
+
+#include "sigma1/base/error.h"
+
+namespace sigma1 {
+namespace {
+
+// Not a number in any format, so that what was not written shows.
+constexpr std::byte kUnwritten{0xFF};
+
+int64_t byte_count(const cpu::Buffer& buffer) {
+  return buffer.count() * (buffer.codec ? buffer.codec->bytes() : 4);
+}
+
+const std::string& format_of(const std::vector<std::string>& formats, size_t i) {
+  return formats[std::min(i, formats.size() - 1)];
+}
+
+cpu::Buffer buffer_of(const TensorType& type, const std::string& format, Rounding rounding) {
+  cpu::Buffer buffer;
+  buffer.shape = type.shape;
+  buffer.kind = type.kind;
+  if (type.kind == Kind::real) buffer.codec = codec_of(format, rounding);
+  return buffer;
+}
+
+std::vector<std::byte> encoded(const cpu::Buffer& buffer, const Tensor& tensor) {
+  std::vector<std::byte> bytes(static_cast<size_t>(byte_count(buffer)));
+  if (buffer.kind == Kind::index) {
+    std::vector<int32_t> indices(tensor.data.begin(), tensor.data.end());
+    std::memcpy(bytes.data(), indices.data(), bytes.size());
+    return bytes;
+  }
+  std::vector<float> values(tensor.data.begin(), tensor.data.end());
+  if (buffer.codec) {
+    buffer.codec->encode(values.data(), bytes.data(), tensor.count());
+  } else {
+    std::memcpy(bytes.data(), values.data(), bytes.size());
+  }
+  return bytes;
+}
+
+}  // namespace
+
+const Codec* codec_of(const std::string& format, Rounding rounding) {
+  static std::map<std::pair<std::string, Rounding>, Codec> codecs;
+  if (format == "fp32") return nullptr;
+  FloatFormat found = find_format(format).format;
+  Overflow overflow = found.bytes() == 1 ? Overflow::saturate : Overflow::infinity;
+  auto place = codecs.try_emplace({format, rounding}, Cast{found, rounding, overflow, 1}).first;
+  return &place->second;
+}
+
+Memory::Memory(int64_t bytes)
+    : size_(static_cast<size_t>(bytes)), lines_(size_ / sizeof(Line) + 2) {
+  std::memset(lines_.data(), static_cast<int>(kUnwritten), lines_.size() * sizeof(Line));
+}
+
+bool Memory::is_intact() const {
+  const std::byte* all = lines_.front().bytes;
+  return std::all_of(all + size_, all + lines_.size() * sizeof(Line),
+                     [](std::byte each) { return each == kUnwritten; });
+}
+
+CpuCall::CpuCall(const OpDef& op, std::vector<TensorType> types, const Attributes& attributes,
+                 const Storage& storage, const std::vector<Tensor>& inputs)
+    : kernel_(cpu::find_kernel(op)),
+      attributes_(attributes),
+      unit_factors_(storage.unit_factors),
+      rounds_itself_(op.rounds_itself) {
+  // Such an op knows its format, and what it keeps beside is fp32.
+  auto format_for = [&](const std::vector<std::string>& formats, size_t i, bool is_output) {
+    if (!rounds_itself_) return format_of(formats, i);
+    if (i > 0) return std::string("fp32");
+    return is_output ? attributes.get<std::string>("format") : formats.front();
+  };
+  for (size_t i = 0; i < types.size(); ++i) {
+    std::string format = format_for(storage.inputs, i, false);
+    inputs_.push_back(buffer_of(types[i], format, Rounding::nearest_even));
+    codes_.push_back(encoded(inputs_[i], inputs[i]));
+    rounded_.push_back(decoded(inputs_[i], codes_[i]));
+  }
+  for (const TensorType& type : op.infer({types, attributes})) {
+    std::string format = format_for(storage.outputs, outputs_.size(), true);
+    outputs_.push_back(buffer_of(type, format, storage.rounding));
+  }
+}
+
+// No power of two, which would hide in an exponent; exact in fp32.
+float CpuCall::factor(size_t o) const {
+  bool is_state = rounds_itself_ && o > 0;
+  bool unit = unit_factors_ || outputs_[o].kind == Kind::index || is_state;
+  return unit ? 1 : 0.75f + 0.125f * static_cast<float>(o % 2);
+}
+
+std::vector<std::vector<std::byte>> CpuCall::run(const Places& at) const {
+  std::vector<cpu::Buffer> inputs = inputs_, outputs = outputs_;
+  std::vector<Memory> memory;
+  memory.reserve(inputs.size() + outputs.size());
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    inputs[i].data = memory.emplace_back(byte_count(inputs[i])).data();
+    std::memcpy(inputs[i].data, codes_[i].data(), codes_[i].size());
+  }
+  std::vector<float> factors;
+  std::vector<RandomStream> randoms;
+  std::vector<bool> overwritten(inputs.size());
+  float scale = NAN;
+  if (rounds_itself_) outputs.front().scale = &scale;
+  for (size_t o = 0; o < outputs.size(); ++o) {
+    bool in_place = o < at.size() && at[o];
+    if (in_place) overwritten[*at[o]] = true;
+    outputs[o].data =
+        in_place ? inputs[*at[o]].data : memory.emplace_back(byte_count(outputs[o])).data();
+    factors.push_back(factor(o));
+    randoms.push_back(random(o));
+  }
+  auto launch_with = [&](std::span<std::byte> workspace) {
+    return cpu::Launch{inputs, outputs, attributes_, factors, randoms, workspace, kStep};
+  };
+  int64_t room = kernel_.workspace ? kernel_.workspace(launch_with({})) : 0;
+  Memory workspace(room);
+  kernel_.run(launch_with({workspace.data(), static_cast<size_t>(room)}));
+
+  for (const Memory& each : memory) {
+    if (!each.is_intact()) throw Bug("written behind a buffer's end");
+  }
+  if (!workspace.is_intact()) throw Bug("written behind the workspace's end");
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    if (overwritten[i] || std::ranges::equal(memory[i].bytes(), codes_[i])) continue;
+    throw Bug("input {} was overwritten", i);
+  }
+  std::vector<std::vector<std::byte>> results;
+  for (const cpu::Buffer& output : outputs) {
+    std::vector<std::byte>& bytes =
+        results.emplace_back(output.data, output.data + byte_count(output));
+    if (output.scale == nullptr) continue;
+    auto of_scale = std::as_bytes(std::span(output.scale, 1));
+    bytes.insert(bytes.end(), of_scale.begin(), of_scale.end());
+  }
+  return results;
+}
+
+Tensor decoded(const cpu::Buffer& buffer, std::span<const std::byte> bytes) {
+  Tensor tensor(buffer.shape);
+  if (buffer.kind == Kind::index) {
+    std::vector<int32_t> indices(tensor.data.size());
+    std::memcpy(indices.data(), bytes.data(), bytes.size());
+    tensor.data.assign(indices.begin(), indices.end());
+    return tensor;
+  }
+  std::vector<float> values(tensor.data.size());
+  if (buffer.codec) {
+    buffer.codec->decode(bytes.data(), values.data(), tensor.count());
+  } else {
+    std::memcpy(values.data(), bytes.data(), bytes.size());
+  }
+  tensor.data.assign(values.begin(), values.end());
+  auto codes = static_cast<size_t>(byte_count(buffer));
+  if (bytes.size() == codes) return tensor;
+  float scale = 0;
+  std::memcpy(&scale, bytes.data() + codes, sizeof(scale));
+  for (double& x : tensor.data) x *= static_cast<double>(scale);
+  return tensor;
+}
+
+}  // namespace sigma1
