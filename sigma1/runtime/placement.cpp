@@ -1,0 +1,266 @@
+#include "sigma1/runtime/placement.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "sigma1/analysis/pointwise_groups.h"
+#include "sigma1/backend/cpu/kernel_table.h"
+#include "sigma1/backend/cpu/pointwise.h"
+#include "sigma1/base/error.h"
+#include "sigma1/graph/sources.h"
+#include "sigma1/ops/pointwise.h"
+#include "sigma1/ops/positions.h"
+#include "sigma1/ops/shape.h"
+#include "sigma1/runtime/store.h"
+
+namespace sigma1 {
+namespace {
+
+bool is_bound(const Node& node) { return node.op == &input_op || node.op == &parameter_op; }
+bool is_constant(const Node& node) { return node.op == &constant_op || node.op == &sinusoids_op; }
+
+class Placer {
+ public:
+  Placer(const Graph& graph, const std::map<std::string, std::string>& stored) : graph_(graph) {
+    for (const Node& node : graph.nodes()) {
+      first_id_.push_back(static_cast<int>(root_.size()));
+      for (size_t o = 0; o < node.outputs.size(); ++o)
+        root_.push_back(static_cast<int>(root_.size()));
+    }
+    places_.resize(root_.size());
+    types_.resize(root_.size());
+    for (const auto& [name, value] : graph.outputs()) {
+      auto found = stored.find(name);
+      if (found == stored.end()) continue;
+      const Node& node = graph.node(value.node);
+      const Place& there = place(id(value));
+      bool elsewhere = there.kind == Place::Kind::store && there.stored_name != found->second;
+      if (elsewhere || is_constant(node) || (is_bound(node) && node.name != found->second)) {
+        throw Bug("{}: {} lies elsewhere and would have to be copied", found->second, node.name);
+      }
+      bind(id(value), found->second);
+    }
+  }
+
+  Placement run() {
+    group_nodes();
+    alias_views();
+    find_lifetimes();
+    overwrite_inputs();
+    check_stored();
+    return plan();
+  }
+
+ private:
+  int id(Value value) const { return first_id_[static_cast<size_t>(value.node)] + value.output; }
+  int root(Value value) const { return root_of(id(value)); }
+  int root_of(int id) const {
+    while (root_[static_cast<size_t>(id)] != id) id = root_[static_cast<size_t>(id)];
+    return id;
+  }
+  Place& place(int id) { return places_[static_cast<size_t>(id)]; }
+  void bind(int id, const std::string& stored_name) {
+    place(id).kind = Place::Kind::store;
+    place(id).stored_name = stored_name;
+  }
+  Value value(int node, size_t output) const {
+    return {const_cast<Graph*>(&graph_), node, static_cast<int>(output)};
+  }
+
+  static bool is_pointwise(const Node& node) {
+    return cpu::find_pointwise(*node.op) != nullptr && node.outputs.front().kind == Kind::real;
+  }
+
+  void group_nodes() {
+    for (int i = 0; i < graph_.size(); ++i) {
+      const Node& node = graph_.node(i);
+      for (size_t o = 0; o < node.outputs.size(); ++o) {
+        int each = id(value(i, o));
+        types_[static_cast<size_t>(each)] = {node.outputs[o].kind, storage(node, o),
+                                             node.outputs[o].count()};
+        if (is_bound(node)) bind(each, node.name);
+        if (is_constant(node)) place(each).kind = Place::Kind::constant;
+      }
+      if (node.op->rounds_itself) place(id(value(i, 0))).scale = scale_count_++;
+      if (is_constant(node)) constant_nodes_.push_back(i);
+    }
+    for (std::vector<int>& group : pointwise_groups(graph_, is_pointwise)) {
+      const Node& node = graph_.node(group.back());
+      if (is_bound(node) || is_constant(node)) continue;
+      for (size_t i = 0; i + 1 < group.size(); ++i) {
+        place(id(value(group[i], 0))).kind = Place::Kind::none;
+      }
+      groups_.push_back(std::move(group));
+    }
+  }
+
+  // A reshape, or an identity that neither scales nor casts, is its input by another name.
+  void alias_views() {
+    std::erase_if(groups_, [&](const std::vector<int>& group) {
+      const Node& node = graph_.node(group.back());
+      bool view = group.size() == 1 && (node.op == &reshape_op || node.op == &identity_op);
+      if (!view || node.factor(0) != 1) return false;
+      int input = root(node.inputs.front()), output = id(value(group.back(), 0));
+      Place &from = place(input), &to = place(output);
+      if (!(types_[static_cast<size_t>(input)].cast == types_[static_cast<size_t>(output)].cast)) {
+        return false;
+      }
+      if (to.kind == Place::Kind::store) {
+        if (from.kind != Place::Kind::arena) return false;
+        bind(input, to.stored_name);
+      }
+      root_[static_cast<size_t>(output)] = input;
+      return true;
+    });
+  }
+
+  void find_lifetimes() {
+    first_.assign(root_.size(), -1);
+    last_.assign(root_.size(), -1);
+    for (int t = 0; t < static_cast<int>(groups_.size()); ++t) {
+      for (int i : groups_[static_cast<size_t>(t)]) {
+        for (Value input : graph_.node(i).inputs) last_[static_cast<size_t>(root(input))] = t;
+        for (size_t o = 0; o < graph_.node(i).outputs.size(); ++o) {
+          auto each = static_cast<size_t>(root(value(i, o)));
+          if (first_[each] < 0) first_[each] = t;
+          last_[each] = std::max(last_[each], t);
+        }
+      }
+    }
+    int end = static_cast<int>(groups_.size());
+    for (const auto& [name, value] : graph_.outputs())
+      last_[static_cast<size_t>(root(value))] = end;
+  }
+
+  // An output takes its input's bytes where the kernel allows it and nobody needs the input later.
+  void overwrite_inputs() {
+    for (int t = 0; t < static_cast<int>(groups_.size()); ++t) {
+      const std::vector<int>& group = groups_[static_cast<size_t>(t)];
+      const Node& node = graph_.node(group.back());
+      for (size_t o = 0; o < node.outputs.size(); ++o) {
+        int output = id(value(group.back(), o));
+        if (root_of(output) == output && place(output).kind == Place::Kind::arena) {
+          overwrite_input(t, group, o, output);
+        }
+      }
+    }
+  }
+
+  void overwrite_input(int t, const std::vector<int>& group, size_t output_index, int output) {
+    for (int i : group) {
+      const Node& node = graph_.node(i);
+      for (size_t k = 0; k < node.inputs.size(); ++k) {
+        bool allowed = group.size() > 1 || may_overwrite(node, k, output_index);
+        int input = root(node.inputs[k]);
+        if (!allowed || place(input).kind != Place::Kind::arena || reads(group, input) != 1)
+          continue;
+        auto from = static_cast<size_t>(input), to = static_cast<size_t>(output);
+        if (last_[from] != t || first_[from] == t || !(types_[from] == types_[to])) continue;
+        root_[to] = input;
+        last_[from] = last_[to];
+        return;
+      }
+    }
+  }
+
+  static bool may_overwrite(const Node& node, size_t input, size_t output) {
+    const cpu::Kernel& kernel = cpu::find_kernel(*node.op);
+    return kernel.in_place != nullptr && kernel.in_place(input, output);
+  }
+
+  int reads(const std::vector<int>& group, int wanted) const {
+    int count = 0;
+    for (int i : group) {
+      for (Value input : graph_.node(i).inputs) count += root(input) == wanted ? 1 : 0;
+    }
+    return count;
+  }
+
+  // What is written to the store must not be read afterwards under its old meaning.
+  void check_stored() {
+    std::map<std::string, int> sources;
+    for (int i = 0; i < graph_.size(); ++i) {
+      if (is_bound(graph_.node(i))) sources[graph_.node(i).name] = i;
+    }
+    for (int t = 0; t < static_cast<int>(groups_.size()); ++t) {
+      int writer = groups_[static_cast<size_t>(t)].back();
+      const Node& node = graph_.node(writer);
+      for (size_t o = 0; o < node.outputs.size(); ++o) {
+        const Place& written = place(root(value(writer, o)));
+        if (written.kind != Place::Kind::store) continue;
+        auto source = sources.find(written.stored_name);
+        if (source == sources.end()) continue;
+        int old_value = root(value(source->second, 0)),
+            last = last_[static_cast<size_t>(old_value)];
+        bool in_place = groups_[static_cast<size_t>(t)].size() > 1;
+        for (size_t k = 0; k < node.inputs.size(); ++k) {
+          in_place = in_place || (root(node.inputs[k]) == old_value && may_overwrite(node, k, o));
+        }
+        if (last > t || (last == t && !in_place)) {
+          throw Bug("{} overwrites {}, which is still read", node.name, written.stored_name);
+        }
+      }
+    }
+  }
+
+  Placement plan() {
+    Placement result;
+    result.arena = plan_kind(Place::Kind::arena);
+    result.constants = plan_kind(Place::Kind::constant);
+    result.groups = std::move(groups_);
+    result.constant_nodes = std::move(constant_nodes_);
+    result.scale_count = scale_count_;
+    for (int i = 0; i < graph_.size(); ++i) {
+      result.places.emplace_back();
+      for (size_t o = 0; o < graph_.node(i).outputs.size(); ++o) {
+        result.places.back().push_back(place(root(value(i, o))));
+      }
+    }
+    return result;
+  }
+
+  MemoryPlan plan_kind(Place::Kind kind) {
+    std::vector<Lifetime> lifetimes;
+    std::vector<int> roots;
+    int end = static_cast<int>(groups_.size());
+    for (int each = 0; each < static_cast<int>(root_.size()); ++each) {
+      if (root_of(each) != each || place(each).kind != kind) continue;
+      auto index = static_cast<size_t>(each);
+      int64_t bytes = types_[index].count * element_bytes(types_[index].kind, types_[index].cast);
+      bool lasts = kind == Place::Kind::constant;
+      lifetimes.push_back({lasts ? 0 : first_[index], lasts ? end : last_[index], bytes});
+      roots.push_back(each);
+    }
+    MemoryPlan plan = plan_memory(lifetimes);
+    for (size_t i = 0; i < roots.size(); ++i) place(roots[i]).offset = plan.offsets[i];
+    return plan;
+  }
+
+  struct StoredType {
+    Kind kind = Kind::real;
+    Cast cast{};
+    int64_t count = 0;
+    bool operator==(const StoredType&) const = default;
+  };
+
+  const Graph& graph_;
+  std::vector<int> first_id_, root_, first_, last_;
+  std::vector<Place> places_;
+  std::vector<StoredType> types_;
+  std::vector<std::vector<int>> groups_;
+  std::vector<int> constant_nodes_;
+  int scale_count_ = 0;
+};
+
+}  // namespace
+
+Placement place_values(const Graph& graph, const std::map<std::string, std::string>& stored) {
+  return Placer(graph, stored).run();
+}
+
+Cast storage(const Node& node, size_t output) {
+  static const Cast fp32{find_format("fp32").format, Rounding::nearest_even, Overflow::infinity};
+  return node.storage.empty() ? fp32 : node.storage[output];
+}
+
+}  // namespace sigma1

@@ -1,0 +1,45 @@
+// Where each value of a graph lies while it runs, and what runs when: the plan a program is built
+// from, without any memory yet.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "sigma1/analysis/memory_plan.h"
+#include "sigma1/graph/graph.h"
+
+namespace sigma1 {
+
+struct Place {
+  enum class Kind {
+    none,      // inside a fused chain: never in memory
+    arena,     // at `offset`, shared over time
+    constant,  // at `offset`, computed once
+    store,     // the store's tensor of that name
+  };
+  Kind kind = Kind::arena;
+  int64_t offset = 0;
+  std::string stored_name;
+  int scale = -1;  // the slot of its run-time scale, where it has one
+};
+
+struct Placement {
+  std::vector<std::vector<int>> groups;  // what runs, in order: a node, or a pointwise chain
+  std::vector<int> constant_nodes;       // what runs once, before anything
+  MemoryPlan arena, constants;
+  int scale_count = 0;
+  std::vector<std::vector<Place>> places;  // by node and output
+
+  const Place& of(Value value) const {
+    return places[static_cast<size_t>(value.node)][static_cast<size_t>(value.output)];
+  }
+};
+
+// `stored`: outputs of the graph that live in the store, and their names there.
+Placement place_values(const Graph& graph, const std::map<std::string, std::string>& stored);
+
+// How an output is stored: fp32 unless lowering said otherwise.
+Cast storage(const Node& node, size_t output);
+
+}  // namespace sigma1

@@ -1,0 +1,66 @@
+// A lowered graph made ready to run on the CPU: every value has its place, every node its kernel,
+// and a run allocates nothing.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+
+#include "sigma1/graph/graph.h"
+#include "sigma1/runtime/store.h"
+
+namespace sigma1 {
+
+struct MemoryUse {
+  int64_t arena = 0;        // planned bytes of all values of a step
+  int64_t lower_bound = 0;  // the most that is alive at once
+  int64_t workspace = 0;    // the largest kernel's own
+  int64_t constants = 0;
+};
+
+struct InstructionTime {
+  std::string name;  // of the node, the last one's of a fused chain
+  std::string_view op;
+  double milliseconds = 0;
+};
+
+// Sees a node's output right after it was computed; what is fused away is not seen.
+using Observer = std::function<void(const Node& node, size_t output, const cpu::Buffer& buffer)>;
+
+struct Instruction;
+
+class Program {
+ public:
+  // Sources are bound to the store by name; an input or parameter the store lacks is created there,
+  // zero. An output of the graph listed in `stored` lives in the store under the given name: after
+  // a run it is there.
+  Program(std::shared_ptr<const Graph> graph, Store& store,
+          const std::map<std::string, std::string>& stored = {}, uint64_t seed = 0);
+  ~Program();
+  Program(const Program&) = delete;
+  Program& operator=(const Program&) = delete;
+
+  void run(uint64_t step, const Observer& observer = {});
+  // The same, timed instruction by instruction.
+  std::vector<InstructionTime> profile(uint64_t step);
+
+  // A marked output, valid until the next run.
+  const cpu::Buffer& output(const std::string& name) const;
+  float scalar(const std::string& name) const;
+  // The first output that is not finite when run again, as "node at output o"; empty when all are.
+  std::string first_non_finite(uint64_t step);
+
+  const Graph& graph() const { return *graph_; }
+  MemoryUse memory() const { return memory_; }
+
+ private:
+  std::shared_ptr<const Graph> graph_;
+  std::vector<std::unique_ptr<Instruction>> instructions_;
+  std::map<std::string, cpu::Buffer> outputs_;
+  std::vector<AlignedBytes> owned_;
+  uint64_t seed_;
+  MemoryUse memory_;
+};
+
+}  // namespace sigma1
