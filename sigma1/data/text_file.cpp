@@ -4,15 +4,13 @@
 
 #include <algorithm>
 #include <array>
-#include <cerrno>
-#include <cstdio>
-#include <cstring>
 #include <filesystem>
 #include <memory>
 #include <string_view>
 #include <vector>
 
 #include "sigma1/base/error.h"
+#include "sigma1/base/file.h"
 #include "sigma1/data/utf8.h"
 
 namespace sigma1 {
@@ -23,27 +21,9 @@ namespace fs = std::filesystem;
 constexpr std::array<std::string_view, 4> kEndings = {".txt", ".txt.zst", ".raw", ".tokens"};
 constexpr size_t kPiece = size_t{1} << 18;
 
-struct CloseFile {
-  void operator()(std::FILE* file) const { std::fclose(file); }
-};
 struct FreeDecoder {
   void operator()(ZSTD_DCtx* decoder) const { ZSTD_freeDCtx(decoder); }
 };
-
-[[noreturn]] void fail_to_read(const std::string& path, int cause) {
-  throw Error("cannot read {}: {}", path, std::strerror(cause));
-}
-
-std::string read_bytes(const std::string& path) {
-  std::unique_ptr<std::FILE, CloseFile> file(std::fopen(path.c_str(), "rb"));
-  if (!file) fail_to_read(path, errno);
-  std::string bytes;
-  std::vector<char> piece(kPiece);
-  while (size_t count = std::fread(piece.data(), 1, piece.size(), file.get()))
-    bytes.append(piece.data(), count);
-  if (std::ferror(file.get())) fail_to_read(path, errno);
-  return bytes;
-}
 
 // Piece by piece, because a frame need not say how long its content is, and a file may hold several
 // frames.
@@ -72,7 +52,7 @@ std::string decompress(std::string_view bytes, const std::string& path) {
 }
 
 std::string read_text_file(const std::string& path) {
-  std::string text = read_bytes(path);
+  std::string text = read_file(path);
   if (path.ends_with(".zst") && !text.empty()) text = decompress(text, path);
   if (text.empty()) throw Error("expected text in {}, got an empty file", path);
   if (auto fault = find_utf8_fault(text))

@@ -1,0 +1,98 @@
+#include <algorithm>
+#include <cmath>
+
+#include "sigma1/base/error.h"
+#include "sigma1/graph/sources.h"
+#include "sigma1/train/train_config.h"
+
+namespace sigma1 {
+namespace {
+
+void expect_one_of(std::string_view key, std::string_view got,
+                   std::initializer_list<std::string_view> allowed) {
+  if (std::ranges::find(allowed, got) != allowed.end()) return;
+  throw Error("{}: expected {}, got '{}'", key, fmt::join(allowed, ", "), got);
+}
+
+void expect_at_least(std::string_view key, int64_t got, int64_t least) {
+  if (got < least) throw Error("{}: expected {} or more, got {}", key, least, got);
+}
+
+void check_counts(const TrainConfig& config) {
+  const ModelConfig& size = config.size;
+  for (auto [key, value] : {std::pair{"depth", size.depth},
+                            {"width", size.width},
+                            {"ffn", size.hidden},
+                            {"heads", size.heads},
+                            {"batch", size.batch},
+                            {"time", size.time},
+                            {"steps", config.steps},
+                            {"accumulate", config.accumulate},
+                            {"keep", config.keep_checkpoints},
+                            {"log-every", config.log_every}}) {
+    expect_at_least(key, value, 1);
+  }
+  for (auto [key, value] : {std::pair{"masked", config.context},
+                            {"evaluate-every", config.evaluate_every},
+                            {"evaluate-limit", config.evaluate_limit},
+                            {"checkpoint-every", config.checkpoint_every},
+                            {"warmup", config.warmup},
+                            {"half-life", config.half_life},
+                            {"seed", config.seed}}) {
+    expect_at_least(key, value, 0);
+  }
+  if (config.context >= size.time) {
+    throw Error("masked: expected fewer than the {} characters of a sequence, got {}", size.time,
+                config.context);
+  }
+}
+
+void check_optimiser(const TrainConfig& config) {
+  expect_one_of("optimiser", config.optimiser, {"sgd", "adam", "adamw", "lamb"});
+  for (auto [key, value] :
+       {std::pair{"momentum", config.momentum}, {"beta1", config.beta1}, {"beta2", config.beta2}}) {
+    if (!(value >= 0 && value < 1)) {
+      throw Error("{}: expected a number from 0 to below 1, got {}", key, value);
+    }
+  }
+  for (auto [key, value] : {std::pair{"rate", config.rate},
+                            {"epsilon", config.epsilon},
+                            {"weight-decay", config.weight_decay}}) {
+    if (!(value >= 0)) throw Error("{}: expected 0 or more, got {}", key, value);
+  }
+}
+
+// The rest is known to the model alone, so it is built: what is wrong should show before a text of
+// gigabytes is read.
+void check_model(const TrainConfig& config) {
+  Graph graph;
+  build_model(graph, config.model, config.size);
+  auto reads = [&](std::string_view name) {
+    return std::ranges::any_of(
+        graph.nodes(), [&](const Node& node) { return node.op == &input_op && node.name == name; });
+  };
+  if (!reads("tokens") || !reads("mask")) {
+    throw Error("model: expected one that reads text, char_lm or gpt, got '{}'", config.model);
+  }
+}
+
+}  // namespace
+
+void TrainConfig::check() const {
+  Method parsed = Method::parse(method);
+  parse_scheme(scheme);
+  expect_one_of("align", align, {"measure", "none"});
+  if (!weight_rounding.empty()) {
+    expect_one_of("weight-rounding", weight_rounding, {"nearest", "stochastic"});
+  }
+  check_counts(*this);
+  check_optimiser(*this);
+  Precision formats = resolved_precision();
+  if (parsed.kind == Method::Kind::per_tensor && formats.matmul == "stored") {
+    throw Error("method per-tensor: expected a precision that casts before products, as fp8 does");
+  }
+  check_schedule(resolved_schedule());
+  check_model(*this);
+}
+
+}  // namespace sigma1

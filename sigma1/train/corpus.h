@@ -1,0 +1,25 @@
+// The texts of a run as token ids: what a model is trained and judged on.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "sigma1/data/vocabulary.h"
+
+namespace sigma1 {
+
+struct Corpus {
+  Vocabulary vocabulary;
+  std::vector<uint16_t> train, valid;
+};
+
+// The vocabulary is the set of both texts' characters. Without a validation text the last tenth of
+// the training text is kept for it. Ids are cached in `cache_folder`, unless that is empty.
+Corpus load_corpus(const std::string& train_path, const std::string& valid_path,
+                   const std::string& cache_folder);
+
+// One text by the alphabet of a checkpoint. Throws Error for a character it lacks.
+std::vector<uint16_t> load_tokens(const std::string& path, const Vocabulary& vocabulary);
+
+}  // namespace sigma1

@@ -1,0 +1,208 @@
+#include "sigma1/train/step_graphs.h"
+
+#include <cmath>
+
+#include "sigma1/base/error.h"
+#include "sigma1/graph/rewrite.h"
+#include "sigma1/ops/pointwise.h"
+#include "sigma1/ops/residual.h"
+#include "sigma1/ops/update.h"
+#include "sigma1/passes/differentiate.h"
+#include "sigma1/passes/lowering.h"
+#include "sigma1/passes/other_schemes.h"
+
+namespace sigma1 {
+namespace {
+
+bool is_unit(const TrainConfig& config) {
+  return Method::parse(config.method).kind == Method::Kind::unit;
+}
+
+void set_join_weights(Graph& graph, const JoinWeights& joins) {
+  for (int i = 0; i < graph.size(); ++i) {
+    auto found = joins.find(graph.node(i).name);
+    if (found != joins.end()) graph.node(i).attributes.set("weights", found->second);
+  }
+}
+
+// Outputs that a delayed cast asks for are kept from step to step.
+void add_histories(StepGraph& step) {
+  for (const auto& [name, value] : step.graph->outputs()) {
+    if (name.ends_with("/amax_history")) step.stored[name] = name;
+  }
+}
+
+// A matrix that is multiplied by: its rate stays whole under unit scaling.
+bool is_projection(const Graph& graph, Value parameter) {
+  for (const Node& node : graph.nodes()) {
+    std::vector<TensorType> types = node.input_types();
+    for (size_t i = 0; i < node.inputs.size(); ++i) {
+      if (node.inputs[i] == parameter && node.op->multiplies != nullptr &&
+          node.op->multiplies({types, node.attributes}, i)) {
+        return true;
+      }
+    }
+  }
+  return false;
+}
+
+class UpdateBuilder {
+ public:
+  UpdateBuilder(const TrainConfig& config, StepGraph& step)
+      : config_(config), precision_(config.resolved_precision()), step_(step), graph_(*step.graph) {
+    rate_ = graph_.input(kRate, {{}}, false);
+    if (config.optimiser != "sgd") step_count_ = graph_.input(kStepCount, {{}}, false);
+    Method method = Method::parse(config.method);
+    if (method.kind == Method::Kind::auto_loss_scale) {
+      gradient_scale_ = graph_.input(kGradientScale, {{}}, false);
+    }
+    // Unit scaling's β already counts the batches; a plain loss is a mean over them.
+    fixed_scale_ = 1 / method.loss_scale;
+    if (!is_unit(config)) fixed_scale_ /= static_cast<double>(config.accumulate);
+  }
+
+  void add(const Node& parameter, double rate_factor) {
+    Shape shape = parameter.outputs.front().shape;
+    const std::string& name = parameter.name;
+    bool master = precision_.master_weights && precision_.weights != "fp32";
+    Value param =
+        source(master ? master_name(name) : name, shape, master ? "fp32" : precision_.weights);
+    Value grad = source(gradient_name(name), shape, precision_.gradients);
+    if (gradient_scale_) grad = mul(grad, gradient_scale_);
+    Value rate = rate_factor == 1 ? rate_ : scale(rate_, rate_factor);
+    std::vector<Value> next = optimiser_step(name, shape, param, grad, rate);
+    Node& step = graph_.node(next.front().node);
+    step.storage = {weight_storage(master ? "fp32" : precision_.weights),
+                    storage_cast(precision_.moment), storage_cast(precision_.second_moment)};
+    step.storage.resize(step.outputs.size());
+    keep(master ? master_name(name) : name, next[0]);
+    keep(moment_name(name), next[1]);
+    if (next.size() > 2) keep(second_moment_name(name), next[2]);
+    if (!master) return;
+    Value stored = identity(next[0]);
+    graph_.node(stored.node).storage = {weight_storage(precision_.weights)};
+    keep(name, stored);
+  }
+
+ private:
+  Value source(const std::string& name, const Shape& shape, const std::string& format) {
+    Value value = graph_.input(name, {shape}, false);
+    graph_.node(value.node).storage = {storage_cast(format)};
+    return value;
+  }
+
+  void keep(const std::string& name, Value value) {
+    graph_.mark_output(name, value);
+    step_.stored[name] = name;
+  }
+
+  Cast weight_storage(const std::string& format) const {
+    Cast cast = storage_cast(format);
+    bool stochastic = precision_.stochastic_weights && cast.format.bytes() < 4;
+    if (stochastic) cast.rounding = Rounding::stochastic;
+    return cast;
+  }
+
+  std::vector<Value> optimiser_step(const std::string& name, const Shape& shape, Value param,
+                                    Value grad, Value rate) {
+    Value m = source(moment_name(name), shape, precision_.moment);
+    if (config_.optimiser == "sgd") {
+      Graph::Path path(graph_, "update/" + name);
+      SgdStep next = sgd_step(param, grad, m, rate,
+                              {.momentum = config_.momentum,
+                               .weight_decay = config_.weight_decay,
+                               .gradient_scale = fixed_scale_});
+      return {next.param, next.momentum};
+    }
+    Value v = source(second_moment_name(name), shape, precision_.second_moment);
+    Graph::Path path(graph_, "update/" + name);
+    AdamOptions adam{.beta1 = config_.beta1,
+                     .beta2 = config_.beta2,
+                     .epsilon = config_.epsilon,
+                     .weight_decay = config_.weight_decay,
+                     .decoupled = config_.optimiser != "adam",
+                     .gradient_scale = fixed_scale_};
+    AdamStep next = config_.optimiser == "lamb"
+                        ? lamb_step(param, grad, m, v, rate, step_count_, {.adam = adam})
+                        : adam_step(param, grad, m, v, rate, step_count_, adam);
+    return {next.param, next.m, next.v};
+  }
+
+  const TrainConfig& config_;
+  Precision precision_;
+  StepGraph& step_;
+  Graph& graph_;
+  Value rate_, step_count_, gradient_scale_;
+  double fixed_scale_ = 1;
+};
+
+}  // namespace
+
+std::string gradient_name(const std::string& parameter) { return parameter + "/gradient"; }
+std::string moment_name(const std::string& parameter) { return parameter + "/moment"; }
+std::string second_moment_name(const std::string& parameter) {
+  return parameter + "/second_moment";
+}
+std::string master_name(const std::string& parameter) { return parameter + "/master"; }
+
+std::shared_ptr<Graph> scaled_model(const TrainConfig& config, const JoinWeights& joins) {
+  auto graph = std::make_shared<Graph>();
+  build_model(*graph, config.model, config.size);
+  set_join_weights(*graph, joins);
+  Method method = Method::parse(config.method);
+  if (method.kind == Method::Kind::unit) unit_scale(*graph, config.scaling());
+  if (method.kind == Method::Kind::loss_scale) loss_scale(*graph, method.loss_scale);
+  return graph;
+}
+
+StepGraph gradient_graph(const TrainConfig& config, const JoinWeights& joins) {
+  StepGraph step{scaled_model(config, joins), {}};
+  Graph& graph = *step.graph;
+  graph.keep_outputs({"loss"});
+  bool moving_seed = Method::parse(config.method).kind == Method::Kind::auto_loss_scale;
+  Gradients gradients = differentiate(graph, graph.output("loss"), moving_seed);
+  for (Value parameter : graph.parameters()) {
+    std::string name = gradient_name(graph.node(parameter.node).name);
+    Value gradient = gradients.of(parameter);
+    if (!gradient)
+      throw Error("{}: the loss does not depend on it", graph.node(parameter.node).name);
+    if (config.accumulate > 1) {
+      Value before = graph.input(name, parameter.type(), false);
+      graph.node(before.node).storage = {storage_cast(config.resolved_precision().gradients)};
+      gradient = add({before, gradient});
+    }
+    graph.mark_output(name, gradient);
+    step.stored[name] = name;
+  }
+  fold(graph);
+  lower_precision(graph, config.resolved_precision());
+  fuse_loss(graph);
+  remove_dead_nodes(graph);
+  add_histories(step);
+  return step;
+}
+
+StepGraph update_graph(const TrainConfig& config, const JoinWeights& joins) {
+  StepGraph step{std::make_shared<Graph>(), {}};
+  std::shared_ptr<Graph> model = scaled_model(config, joins);
+  UpdateBuilder builder(config, step);
+  double smaller = 1 / std::sqrt(static_cast<double>(config.size.width));
+  for (Value parameter : model->parameters()) {
+    bool whole = !is_unit(config) || is_projection(*model, parameter);
+    builder.add(model->node(parameter.node), whole ? 1 : smaller);
+  }
+  return step;
+}
+
+StepGraph evaluation_graph(const TrainConfig& config, const JoinWeights& joins, bool with_scores) {
+  StepGraph step{scaled_model(config, joins), {}};
+  if (!with_scores) step.graph->keep_outputs({"loss"});
+  fold(*step.graph);
+  Precision precision = config.resolved_precision();
+  if (precision.scaling == CastScaling::delayed) precision.scaling = CastScaling::current;
+  lower_precision(*step.graph, precision);
+  remove_dead_nodes(*step.graph);
+  return step;
+}
+
+}  // namespace sigma1

@@ -1,0 +1,46 @@
+// The graphs of a training step, ready to become programs: gradients, the optimiser's update, and
+// evaluation. All meet in the store, by the names given here.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "sigma1/graph/graph.h"
+#include "sigma1/train/train_config.h"
+
+namespace sigma1 {
+
+// Names in the store, of what belongs to a parameter.
+std::string gradient_name(const std::string& parameter);
+std::string moment_name(const std::string& parameter);
+std::string second_moment_name(const std::string& parameter);
+std::string master_name(const std::string& parameter);
+inline constexpr const char* kRate = "learning_rate";
+inline constexpr const char* kStepCount = "step_count";          // from 1
+inline constexpr const char* kGradientScale = "gradient_scale";  // undoes a loss scale that changes
+
+// A graph and which of its outputs live in the store under which name.
+struct StepGraph {
+  std::shared_ptr<Graph> graph;
+  std::map<std::string, std::string> stored;
+};
+
+// Weights for every residual join, by the name of its node; empty: the model's own.
+using JoinWeights = std::map<std::string, std::vector<double>>;
+
+// The model as the method wants it, forward only: unit-scaled, loss-scaled or plain.
+std::shared_ptr<Graph> scaled_model(const TrainConfig& config, const JoinWeights& joins);
+
+// Loss, and the gradient of every parameter, added to what is there when several batches make a
+// step.
+StepGraph gradient_graph(const TrainConfig& config, const JoinWeights& joins);
+// Parameters, gradients and optimiser state to their next values.
+StepGraph update_graph(const TrainConfig& config, const JoinWeights& joins);
+// Loss alone, and the scores it is taken from when asked for.
+StepGraph evaluation_graph(const TrainConfig& config, const JoinWeights& joins,
+                           bool with_scores = false);
+
+}  // namespace sigma1

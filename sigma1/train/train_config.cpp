@@ -1,0 +1,282 @@
+#include "sigma1/train/train_config.h"
+
+#include <cmath>
+#include <fstream>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <tuple>
+#include <variant>
+
+#include "sigma1/base/error.h"
+#include "sigma1/base/text.h"
+
+namespace sigma1 {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+template <class T>
+using Member = T& (*)(TrainConfig&);
+using AnyMember = std::variant<Member<std::string>, Member<int64_t>, Member<double>, Member<bool>>;
+
+struct Field {
+  std::string_view name, help;
+  AnyMember member;
+};
+
+template <auto member>
+auto& own(TrainConfig& config) {
+  return config.*member;
+}
+template <auto member>
+auto& of_model(TrainConfig& config) {
+  return config.size.*member;
+}
+
+const Field kFields[] = {
+    {"model", "model by name", own<&TrainConfig::model>},
+    {"context", "token mixing of char_lm: attention, conv, rnn", of_model<&ModelConfig::context>},
+    {"norm", "pre, post, none", of_model<&ModelConfig::norm>},
+    {"residual", "default, fixed (tau), running-mean", of_model<&ModelConfig::residual>},
+    {"tau", "weight of a fixed residual's branch", of_model<&ModelConfig::tau>},
+    {"depth", "layers", of_model<&ModelConfig::depth>},
+    {"width", "hidden size", of_model<&ModelConfig::width>},
+    {"ffn", "size of the feed-forward layers", of_model<&ModelConfig::hidden>},
+    {"heads", "attention heads", of_model<&ModelConfig::heads>},
+    {"attention-multiplier", "factor of attention's logits: the inverse of its temperature",
+     of_model<&ModelConfig::attention_multiplier>},
+    {"activation-multiplier", "factor of gelu's input",
+     of_model<&ModelConfig::activation_multiplier>},
+    {"batch", "sequences a step", of_model<&ModelConfig::batch>},
+    {"time", "characters of a sequence", of_model<&ModelConfig::time>},
+    {"masked", "characters of a sequence that are read but not counted",
+     own<&TrainConfig::context>},
+    {"train", "training text: a file, a .zst or a folder", own<&TrainConfig::train_text>},
+    {"valid", "validation text; without one, the last tenth of the training text",
+     own<&TrainConfig::valid_text>},
+    {"method", "none, loss-scale=N, auto-loss-scale, per-tensor=current|delayed, unit",
+     own<&TrainConfig::method>},
+    {"scheme", "of unit scaling: paper, exact", own<&TrainConfig::scheme>},
+    {"align", "residual weights of unit scaling: measure, none", own<&TrainConfig::align>},
+    {"precision", "fp32, bf16, fp16, fp8", own<&TrainConfig::precision>},
+    {"activations", "format of activations, over precision", own<&TrainConfig::activations>},
+    {"weights", "format of weights, over precision", own<&TrainConfig::weights>},
+    {"gradients", "format of gradients, over precision", own<&TrainConfig::gradients>},
+    {"moment", "format of the optimiser's first moment, over precision", own<&TrainConfig::moment>},
+    {"matmul", "what matrix products are cast to: stored, fp8 or a format, over precision",
+     own<&TrainConfig::matmul>},
+    {"matmul-overrides", "products that differ: NAME=FORMAT,…",
+     own<&TrainConfig::matmul_overrides>},
+    {"weight-rounding", "of stored weights: nearest, stochastic",
+     own<&TrainConfig::weight_rounding>},
+    {"master-weights", "keep an fp32 copy of the weights", own<&TrainConfig::master_weights>},
+    {"optimiser", "sgd, adam, adamw, lamb", own<&TrainConfig::optimiser>},
+    {"rate", "learning rate; 0: what suits method and optimiser", own<&TrainConfig::rate>},
+    {"momentum", "of sgd", own<&TrainConfig::momentum>},
+    {"beta1", "of adam", own<&TrainConfig::beta1>},
+    {"beta2", "of adam", own<&TrainConfig::beta2>},
+    {"epsilon", "of adam", own<&TrainConfig::epsilon>},
+    {"weight-decay", "decoupled for adamw and lamb", own<&TrainConfig::weight_decay>},
+    {"schedule", "half-life, linear, cosine, constant", own<&TrainConfig::schedule>},
+    {"warmup", "steps of linear warm-up", own<&TrainConfig::warmup>},
+    {"half-life", "steps to half the rate; 0: an eighth of all", own<&TrainConfig::half_life>},
+    {"steps", "steps to train", own<&TrainConfig::steps>},
+    {"accumulate", "batches whose gradients make one step", own<&TrainConfig::accumulate>},
+    {"seed", "of weights, batches and rounding", own<&TrainConfig::seed>},
+    {"evaluate-every", "steps between validations; 0: an eighth of all",
+     own<&TrainConfig::evaluate_every>},
+    {"evaluate-limit", "characters of validation text; 0: all", own<&TrainConfig::evaluate_limit>},
+    {"checkpoint-every", "steps between checkpoints; 0: as validations",
+     own<&TrainConfig::checkpoint_every>},
+    {"keep", "checkpoints kept", own<&TrainConfig::keep_checkpoints>},
+    {"log-every", "steps between lines of metrics", own<&TrainConfig::log_every>},
+};
+
+const Field& find_field(std::string_view key) {
+  std::vector<std::string> names;
+  for (const Field& field : kFields) {
+    if (field.name == key) return field;
+    names.emplace_back(field.name);
+  }
+  std::string nearest = nearest_name(key, names);
+  throw Error("unknown setting '{}'{}; `sigma1 train --keys` lists all", key,
+              nearest.empty() ? "" : fmt::format(" (did you mean {}?)", nearest));
+}
+
+void assign(std::string& member, std::string_view, std::string_view text) { member = text; }
+
+void assign(double& member, std::string_view key, std::string_view text) {
+  std::optional<double> number = parse_number(text);
+  if (!number || !std::isfinite(*number)) {
+    throw Error("{}: expected a number, got '{}'", key, text);
+  }
+  member = *number;
+}
+
+void assign(int64_t& member, std::string_view key, std::string_view text) {
+  constexpr double kLargest = 9e15;  // whole in double, so nothing is lost on the way
+  std::optional<double> number = parse_number(text);
+  if (!number || std::floor(*number) != *number || std::fabs(*number) > kLargest) {
+    throw Error("{}: expected a whole number, got '{}'", key, text);
+  }
+  member = static_cast<int64_t>(*number);
+}
+
+void assign(bool& member, std::string_view key, std::string_view text) {
+  if (text != "true" && text != "false") {
+    throw Error("{}: expected true or false, got '{}'", key, text);
+  }
+  member = text == "true";
+}
+
+// Formats are looked up here, so that a mistake is told with its key.
+void expect_format(std::string_view key, const std::string& format) {
+  bool is_product = key.starts_with("matmul");
+  if (is_product && (format == "stored" || format == "fp8")) return;
+  try {
+    find_format(format);
+  } catch (const Error& error) {
+    throw Error("{}: {}", key, error.what());
+  }
+}
+
+// What a config file says for a key, as --set would say it.
+std::string setting_text(std::string_view key, const Json& value) {
+  if (value.is_string()) return value.get<std::string>();
+  bool is_word = std::holds_alternative<Member<std::string>>(find_field(key).member);
+  if (is_word || !(value.is_number() || value.is_boolean())) {
+    throw Error("{}: expected a {}, got {}", key, is_word ? "word" : "number, true or false",
+                value.dump());
+  }
+  return value.dump();
+}
+
+Json parse_json(std::string_view json, const std::string& origin) {
+  try {
+    return Json::parse(json, nullptr, true, true);
+  } catch (const Json::parse_error& error) {
+    std::string_view text = error.what();  // "[json.exception.parse_error.101] parse error at …"
+    throw Error("{}: {}", origin, text.substr(text.find(' ') + 1));
+  }
+}
+
+// What worked in the paper's sweeps and ours, for the optimiser's kind and the method.
+double default_rate(bool unit, std::string_view optimiser) {
+  if (optimiser == "sgd") return unit ? 0x1p-12 : 0x1p-4;
+  return unit ? 0x1p-5 : 0x1p-9;
+}
+
+}  // namespace
+
+std::vector<ConfigKey> config_keys() {
+  std::vector<ConfigKey> keys;
+  for (const Field& field : kFields) keys.push_back({field.name, field.help});
+  return keys;
+}
+
+void TrainConfig::set(std::string_view key, std::string_view text) {
+  std::visit([&](auto member) { assign(member(*this), key, text); }, find_field(key).member);
+  // Another model starts from its own sizes.
+  if (key == "model") size = find_model(text).defaults();
+}
+
+TrainConfig TrainConfig::from_file(const std::string& path) {
+  std::ifstream file(path);
+  if (!file) throw Error("{}: expected a config file, and it cannot be read", path);
+  std::stringstream content;
+  content << file.rdbuf();
+  return from_json(content.str(), path);
+}
+
+TrainConfig TrainConfig::from_json(std::string_view json, const std::string& origin) {
+  Json object = parse_json(json, origin);
+  if (!object.is_object()) throw Error("{}: expected a JSON object of settings", origin);
+  TrainConfig config;
+  try {
+    if (object.contains("model")) config.set("model", setting_text("model", object["model"]));
+    for (const auto& [key, value] : object.items()) {
+      if (key != "model") config.set(key, setting_text(key, value));
+    }
+  } catch (const Error& error) {
+    throw Error("{}: {}", origin, error.what());
+  }
+  return config;
+}
+
+std::string TrainConfig::to_json() const {
+  Json object = Json::object();
+  TrainConfig copy = *this;
+  for (const Field& field : kFields) {
+    std::visit([&](auto member) { object[std::string(field.name)] = member(copy); }, field.member);
+  }
+  return object.dump(2);
+}
+
+Precision TrainConfig::resolved_precision() const {
+  Precision result = Precision::named(precision);
+  using Override = std::tuple<const char*, const std::string*, std::string*>;
+  for (auto [key, from, to] : {Override{"activations", &activations, &result.activations},
+                               {"weights", &weights, &result.weights},
+                               {"gradients", &gradients, &result.gradients},
+                               {"moment", &moment, &result.moment},
+                               {"matmul", &matmul, &result.matmul}}) {
+    if (from->empty()) continue;
+    expect_format(key, *from);
+    *to = *from;
+  }
+  for (const std::string& entry : split(matmul_overrides, ',')) {
+    if (entry.empty()) continue;
+    std::vector<std::string> parts = split(entry, '=');
+    if (parts.size() != 2) throw Error("matmul-overrides: expected NAME=FORMAT, got '{}'", entry);
+    expect_format("matmul-overrides", parts[1]);
+    result.overrides.push_back({parts[0], parts[1]});
+  }
+  if (!weight_rounding.empty()) result.stochastic_weights = weight_rounding == "stochastic";
+  result.master_weights = master_weights;
+  result.scaling = Method::parse(method).scaling;
+  check_formats(result);
+  return result;
+}
+
+Schedule TrainConfig::resolved_schedule() const {
+  bool unit = Method::parse(method).kind == Method::Kind::unit;
+  Schedule result;
+  result.kind = schedule;
+  result.rate = rate > 0 ? rate : default_rate(unit, optimiser);
+  result.warmup = warmup;
+  result.steps = steps;
+  if (schedule == "half-life" && half_life > 0) result.half_life = static_cast<double>(half_life);
+  return result;
+}
+
+ScalingOptions TrainConfig::scaling() const {
+  ScalingOptions options = ScalingOptions::of(parse_scheme(scheme));
+  options.gradient_repeats = accumulate;
+  return options;
+}
+
+Method Method::parse(std::string_view text) {
+  if (text == "none") return {};
+  if (text == "unit") return {.kind = Kind::unit};
+  if (text == "auto-loss-scale") return {.kind = Kind::auto_loss_scale};
+  if (text == "per-tensor=current") {
+    return {.kind = Kind::per_tensor, .scaling = CastScaling::current};
+  }
+  if (text == "per-tensor=delayed") {
+    return {.kind = Kind::per_tensor, .scaling = CastScaling::delayed};
+  }
+  constexpr std::string_view kLossScale = "loss-scale=";
+  if (text.starts_with(kLossScale)) {
+    std::optional<double> scale = parse_number(text.substr(kLossScale.size()));
+    if (scale && *scale > 0 && std::isfinite(*scale)) {
+      return {.kind = Kind::loss_scale, .loss_scale = *scale};
+    }
+  }
+  throw Error(
+      "method: expected none, loss-scale=N, auto-loss-scale, per-tensor=current, "
+      "per-tensor=delayed or unit, got '{}'",
+      text);
+}
+
+}  // namespace sigma1

@@ -1,0 +1,77 @@
+// Everything that decides a training run, by key: what a config file and --set say, what a
+// checkpoint carries and what a record prints. One table, so that the three cannot differ.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "sigma1/models/registry.h"
+#include "sigma1/passes/precision.h"
+#include "sigma1/passes/unit_scaling.h"
+#include "sigma1/train/schedule.h"
+
+namespace sigma1 {
+
+struct TrainConfig {
+  std::string model = "char_lm";
+  ModelConfig size = find_model("char_lm").defaults();
+  int64_t context = 32;  // characters of a window that are read but not counted
+
+  std::string train_text, valid_text;  // files or folders; without a second, the first's end
+
+  std::string method = "unit";  // none, loss-scale=N, auto-loss-scale, per-tensor=…, unit
+  std::string scheme = "paper";
+  std::string align = "measure";  // or none
+  std::string precision = "fp8";
+  std::string activations, weights, gradients, moment, matmul;  // over what precision says
+  std::string matmul_overrides;                                 // "head=fp16,layer0/*=fp32"
+  std::string weight_rounding;                                  // nearest or stochastic
+  bool master_weights = false;
+
+  std::string optimiser = "adam";  // sgd, adam, adamw, lamb
+  double rate = 0;                 // 0: what suits the method
+  double momentum = 0.9, beta1 = 0.9, beta2 = 0.999, epsilon = 1e-7, weight_decay = 0;
+  std::string schedule = "half-life";
+  int64_t warmup = 0, half_life = 0;  // 0: an eighth of the steps
+  int64_t steps = 524288;             // 2^19
+  int64_t accumulate = 1;
+  int64_t seed = 0;
+
+  int64_t evaluate_every = 0;  // 0: an eighth of the steps
+  int64_t evaluate_limit = 0;  // characters of validation text; 0: all
+  int64_t checkpoint_every = 0;
+  int64_t keep_checkpoints = 3;
+  int64_t log_every = 1;
+
+  // Throws Error, with the nearest key, when there is none, or the text does not fit it.
+  void set(std::string_view key, std::string_view text);
+  // One JSON object of keys. Throws Error with file and key.
+  static TrainConfig from_file(const std::string& path);
+  static TrainConfig from_json(std::string_view json, const std::string& origin);
+  std::string to_json() const;
+  // Throws Error for settings that contradict each other or make no sense.
+  void check() const;
+
+  // What the settings amount to.
+  Precision resolved_precision() const;
+  Schedule resolved_schedule() const;
+  ScalingOptions scaling() const;
+};
+
+struct ConfigKey {
+  std::string_view name, help;
+};
+std::vector<ConfigKey> config_keys();
+
+// How scale is managed: the methods the paper compares.
+struct Method {
+  enum class Kind { none, loss_scale, auto_loss_scale, per_tensor, unit };
+  Kind kind = Kind::none;
+  double loss_scale = 1;
+  CastScaling scaling = CastScaling::none;
+
+  static Method parse(std::string_view text);
+};
+
+}  // namespace sigma1

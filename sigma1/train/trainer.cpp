@@ -1,0 +1,189 @@
+#include "sigma1/train/trainer.h"
+
+#include <cmath>
+#include <numbers>
+
+#include "sigma1/base/error.h"
+#include "sigma1/base/file.h"
+#include "sigma1/runtime/gemm_floor.h"
+#include "sigma1/train/event_file.h"
+#include "sigma1/train/metrics.h"
+#include "sigma1/train/progress.h"
+
+namespace sigma1 {
+namespace {
+
+namespace fs = std::filesystem;
+
+fs::path config_path(const fs::path& folder) { return folder / "config.json"; }
+fs::path checkpoint_folder(const fs::path& folder) { return folder / "checkpoints"; }
+
+void check_folder(const RunOptions& options) {
+  bool there = holds_run(options.folder);
+  if (there && !options.resume) {
+    throw Error("{}: holds a run already; --resume goes on with it, or choose another folder",
+                options.folder.string());
+  }
+  if (!there && options.resume) {
+    throw Error("{}: expected a run to resume, and there is none", options.folder.string());
+  }
+}
+
+void make_folder(const RunOptions& options) {
+  std::error_code failure;
+  fs::create_directories(options.folder, failure);
+  if (failure) throw Error("{}: cannot be made: {}", options.folder.string(), failure.message());
+}
+
+// An interval of 0 stands for an eighth of the run.
+int64_t interval(int64_t asked, const TrainConfig& config) {
+  return asked > 0 ? asked : std::max<int64_t>(1, config.steps / 8);
+}
+
+std::span<const uint16_t> validation_text(const TrainConfig& config, const Corpus& corpus) {
+  std::span<const uint16_t> text = corpus.valid;
+  if (config.evaluate_limit > 0) {
+    text = text.first(std::min(text.size(), static_cast<size_t>(config.evaluate_limit)));
+  }
+  return text;
+}
+
+class Run {
+ public:
+  Run(Session& session, const Corpus& corpus, const RunOptions& options)
+      : session_(session),
+        config_(session.config()),
+        options_(options),
+        valid_text_(validation_text(config_, corpus)),
+        metrics_(options.folder / "metrics.jsonl", session.step() == 0 ? -1 : session.step()),
+        events_(options.folder / "events", session.step() == 0 ? -1 : session.step()),
+        started_at_(steady_seconds()),
+        first_step_(session.step()) {
+    if (!options.terminal || !is_terminal(options.terminal)) return;
+    progress_.emplace(options.terminal);
+    floor_ = static_cast<double>(config_.accumulate) * gemm_floor(session.gradients());
+  }
+
+  RunResult run() {
+    RunResult result;
+    while (session_.step() < config_.steps) {
+      step();
+      options_.stepped(session_.step());
+      if (session_.step() % interval(config_.evaluate_every, config_) == 0 ||
+          session_.step() == config_.steps) {
+        result.valid = evaluate();
+      }
+      bool stopped = options_.stop && options_.stop();
+      int64_t every = config_.checkpoint_every > 0 ? config_.checkpoint_every
+                                                   : interval(config_.evaluate_every, config_);
+      if (stopped || session_.step() % every == 0 || session_.step() == config_.steps) {
+        events_.flush();  // a resumed run does not write these steps again
+        session_.save(checkpoint_folder(options_.folder));
+      }
+      if (stopped) break;
+    }
+    if (progress_) progress_->finish();
+    result.finished = session_.step() == config_.steps;
+    bool was_finished = result.finished && result.valid.characters == 0;
+    if (was_finished) result.valid = session_.evaluate(valid_text_);  // written long ago
+    result.steps = session_.step();
+    result.skipped = session_.loss_scaler().skipped;
+    result.seconds = steady_seconds() - started_at_;
+    return result;
+  }
+
+ private:
+  void step() {
+    double before = steady_seconds();
+    StepResult result = session_.train_step();
+    double seconds = std::max(steady_seconds() - before, 1e-9);
+    auto tokens = static_cast<double>(config_.size.batch * config_.size.time * config_.accumulate);
+    int64_t step = session_.step();
+    if (result.skipped) {
+      if (progress_) progress_->finish();
+      options_.warn(fmt::format("step {}: skipped, the loss scale goes to {}", step,
+                                session_.loss_scaler().scale));
+    }
+    if (step % config_.log_every == 0 || step == config_.steps) {
+      metrics_.write(step, std::vector<Metric>{{"loss", result.loss},
+                                               {"lr", result.rate},
+                                               {"tokens_per_s", tokens / seconds}});
+      events_.scalar("loss", step, result.loss);
+      events_.scalar("lr", step, result.rate);
+      events_.scalar("tokens_per_s", step, tokens / seconds);
+    }
+    show(result.loss, tokens, seconds);
+  }
+
+  void show(double loss, double tokens, double seconds) {
+    if (!progress_) return;
+    auto done = static_cast<double>(session_.step() - first_step_);
+    double per_step = (steady_seconds() - started_at_) / done;
+    progress_->update(
+        {.step = session_.step(),
+         .total = config_.steps,
+         .loss = loss,
+         .bits_per_character = loss / std::numbers::ln2,
+         .tokens_per_second = tokens / seconds,
+         .seconds_left = per_step * static_cast<double>(config_.steps - session_.step()),
+         .share_of_floor = floor_ / seconds});
+  }
+
+  Evaluation evaluate() {
+    Evaluation result = session_.evaluate(valid_text_);
+    int64_t step = session_.step();
+    metrics_.write(step, std::vector<Metric>{{"valid_loss", result.loss},
+                                             {"valid_bpc", result.bits_per_character}});
+    events_.scalar("valid_loss", step, result.loss);
+    events_.scalar("valid_bpc", step, result.bits_per_character);
+    events_.flush();
+    return result;
+  }
+
+  Session& session_;
+  const TrainConfig& config_;
+  const RunOptions& options_;
+  std::span<const uint16_t> valid_text_;
+  MetricsFile metrics_;
+  EventFile events_;
+  std::optional<ProgressLine> progress_;
+  double started_at_;
+  int64_t first_step_;
+  double floor_ = 0;  // seconds of a step's matrix products alone
+};
+
+}  // namespace
+
+bool holds_run(const fs::path& folder) { return fs::exists(config_path(folder)); }
+
+TrainConfig run_config(const fs::path& folder) {
+  return TrainConfig::from_file(config_path(folder).string());
+}
+
+RunResult train(const TrainConfig& config, const RunOptions& options) {
+  config.check();
+  check_folder(options);
+  return train(config, options,
+               load_corpus(config.train_text, config.valid_text, options.cache_folder));
+}
+
+RunResult train(const TrainConfig& config, const RunOptions& options, const Corpus& corpus) {
+  config.check();
+  check_folder(options);
+  if (corpus.valid.empty())
+    throw Error("valid: expected a text, and the training text is too short to take it from");
+  std::optional<Session> session;
+  if (options.resume && has_checkpoint(checkpoint_folder(options.folder))) {
+    Checkpoint checkpoint = latest_checkpoint(checkpoint_folder(options.folder));
+    for (const std::string& warning : checkpoint.warnings) options.warn(warning);
+    session.emplace(checkpoint, &corpus);
+  } else {
+    session.emplace(config, corpus);
+    // Only now, when nothing can be wrong with the settings and texts any more.
+    make_folder(options);
+    write_file(config_path(options.folder).string(), config.to_json() + "\n");
+  }
+  return Run(*session, corpus, options).run();
+}
+
+}  // namespace sigma1

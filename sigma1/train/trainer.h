@@ -1,0 +1,44 @@
+// A run in a folder: trains, validates, writes metrics, curves and checkpoints, and goes on where
+// it was stopped.
+//
+//   RUN/config.json  metrics.jsonl  events/  checkpoints/step-….safetensors
+#pragma once
+
+#include <cstdio>
+#include <filesystem>
+#include <functional>
+#include <optional>
+
+#include "sigma1/train/session.h"
+
+namespace sigma1 {
+
+struct RunOptions {
+  std::filesystem::path folder;
+  bool resume = false;
+  std::string cache_folder = {};    // of token ids; none when empty
+  std::FILE* terminal = nullptr;    // for progress; nothing is shown when null or not a terminal
+  std::function<bool()> stop = {};  // asked after every step: save and leave?
+  std::function<void(int64_t step)> stepped = [](int64_t) {};  // told after every step
+  std::function<void(const std::string&)> warn = [](const std::string&) {};
+};
+
+struct RunResult {
+  int64_t steps = 0;
+  bool finished = false;  // false: stopped before the last step
+  Evaluation valid;       // after the last step, when finished
+  int64_t skipped = 0;    // steps that automatic loss scaling left out
+  double seconds = 0;
+};
+
+// Starts a run in a new or empty folder, or resumes the one that is there: then `config` is the
+// run's own, and must be given as such. Throws Error for a folder that holds another run.
+RunResult train(const TrainConfig& config, const RunOptions& options);
+// The same on a text that is loaded already.
+RunResult train(const TrainConfig& config, const RunOptions& options, const Corpus& corpus);
+
+// The config of the run in a folder, and whether there is one.
+bool holds_run(const std::filesystem::path& folder);
+TrainConfig run_config(const std::filesystem::path& folder);
+
+}  // namespace sigma1

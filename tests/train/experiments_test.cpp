@@ -1,0 +1,79 @@
+// The experiments cost days to run, so that none may hold a mistake that shows only then.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <map>
+#include <set>
+
+#include "sigma1/base/text.h"
+#include "sigma1/models/registry.h"
+#include "sigma1/train/sweep_plan.h"
+
+namespace sigma1 {
+namespace {
+
+const std::map<std::string, size_t> kCombinations = {{"char_results_test", 4 * 3 * 3},
+                                                     {"char_sweep", 3 * 3 * 2 * 2 * 2 * 6},
+                                                     {"char_residual", 3 * 3 * 3 * 2 * 2},
+                                                     {"records_wikipedia", 3 * 7}};
+
+std::map<std::string, SweepPlan> plans() {
+  std::map<std::string, SweepPlan> found;
+  for (const auto& entry : std::filesystem::directory_iterator(SIGMA1_EXPERIMENTS)) {
+    if (entry.path().extension() != ".json") continue;
+    found[entry.path().stem()] = SweepPlan::from_file(entry.path());
+  }
+  return found;
+}
+
+TEST(Experiments, AreAllThere) {
+  std::map<std::string, size_t> found;
+  for (const auto& [name, plan] : plans()) found[name] = plan.combinations().size();
+  EXPECT_EQ(found, kCombinations);
+}
+
+TEST(Experiments, EveryModelCanBeBuilt) {
+  std::set<std::string> built;
+  for (const auto& [name, plan] : plans()) {
+    for (const Combination& each : plan.combinations()) {
+      const ModelConfig& size = each.config.size;
+      if (!built.insert(size.context + size.norm + size.residual + std::to_string(size.depth))
+               .second) {
+        continue;
+      }
+      Graph graph;
+      EXPECT_NO_THROW(build_model(graph, each.config.model, size)) << to_string(each.settings);
+    }
+  }
+  EXPECT_GE(built.size(), 3U * 3 * 3 * 2);
+}
+
+TEST(Experiments, LaddersCoverThePapersTypicalRates) {
+  const std::map<std::pair<bool, std::string>, std::pair<double, double>> typical = {
+      {{false, "sgd"}, {0x1p-8, 0x1p-4}},
+      {{false, "adam"}, {0x1p-12, 0x1p-8}},
+      {{true, "sgd"}, {0x1p-14, 0x1p-10}},
+      {{true, "adam"}, {0x1p-8, 0x1p-4}}};
+  for (const auto& [name, plan] : plans()) {
+    if (name == "records_wikipedia") continue;  // three rates only
+    for (const Combination& each : plan.combinations()) {
+      auto [low, high] = typical.at({each.config.method == "unit", each.config.optimiser});
+      EXPECT_LE(each.ladder.start, low) << name << " " << to_string(each.settings);
+      EXPECT_GE(each.ladder.limit, 4 * high) << name << " " << to_string(each.settings);
+      EXPECT_EQ(each.config.steps, 1 << 19);
+    }
+  }
+}
+
+TEST(Experiments, FiguresAreByKeysThatAreSwept) {
+  for (const auto& [name, plan] : plans()) {
+    std::vector<std::string> swept = plan.swept_keys();
+    for (const std::string& key : split(plan.figure_by, ',')) {
+      EXPECT_NE(std::ranges::find(swept, key), swept.end()) << name << " " << key;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace sigma1
