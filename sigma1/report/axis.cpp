@@ -137,6 +137,11 @@ std::vector<Tick> log_ticks(const AxisScale& scale) {
 }  // namespace
 
 std::vector<Tick> ticks_of(const AxisScale& scale) {
+  std::vector<Tick> named;
+  for (const std::string& name : scale.axis().categories) {
+    named.push_back({static_cast<double>(named.size()), {name}});
+  }
+  if (!named.empty()) return named;
   return scale.axis().base == 0 ? linear_ticks(scale) : log_ticks(scale);
 }
 

@@ -15,6 +15,8 @@ struct Axis {
   std::string label = {};
   double min = 0, max = 1;
   int base = 10;  // 2 or 10: logarithmic; 0: linear
+  // Names at 0, 1, … of a linear axis instead of numbers; a name may have several lines.
+  std::vector<std::string> categories = {};
 };
 
 // Throws Error, with the axis called `name`, where no scale can be made of it.

@@ -1,5 +1,3 @@
-// Layout and drawing of a line chart. All text is measured before anything is placed, so that no
-// label ever covers another one or the data.
 #include "sigma1/report/line_chart.h"
 
 #include <fmt/format.h>
@@ -8,14 +6,13 @@
 #include <array>
 
 #include "sigma1/base/error.h"
+#include "sigma1/base/text.h"
+#include "sigma1/report/chart_layout.h"
 #include "sigma1/report/svg.h"
 
 namespace sigma1 {
 namespace {
 
-constexpr double kLegendFont = 12, kLabelFont = 13, kTitleFont = 15, kMarkFont = 11;
-constexpr double kMargin = 14, kMinWidth = 240, kMinHeight = 160, kLegendRow = 19, kMarkRow = 15,
-                 kSwatch = 26;
 constexpr double kLineWidth = 1.8;
 constexpr const char* kInk = "#222222";
 constexpr const char* kGrid = "#e2e2e2";
@@ -29,79 +26,13 @@ constexpr std::array kColours = {"#0072b2", "#d55e00", "#009e73", "#cc79a7",
 constexpr std::array kRoundDashes = {"", "7 3", "2 3", "9 3 2 3"};
 constexpr std::array kSeriesDashes = {"5.2 5.2", "3 6", "2 9", "8 8 2 8"};
 
-const char* colour_of(size_t index) { return kColours[index % kColours.size()]; }
+std::string colour_of(const Series& series, size_t index) {
+  return series.colour.empty() ? kColours[index % kColours.size()] : series.colour;
+}
 
 const char* dash_of(const Series& series, size_t index) {
   size_t round = index / kColours.size() % kRoundDashes.size();
   return series.dashed ? kSeriesDashes[round] : kRoundDashes[round];
-}
-
-struct PlacedMark {
-  double x = 0;
-  std::string label = {};
-  int row = 0;
-};
-
-// Labels fly to the right of their line like flags. A mark stands higher than every mark that its
-// flag reaches over, so neither labels nor lines cross.
-std::vector<PlacedMark> place_marks(const std::vector<VerticalLine>& marks,
-                                    const AxisScale& scale) {
-  std::vector<PlacedMark> placed;
-  for (const VerticalLine& mark : marks) {
-    if (scale.shows(mark.x)) placed.push_back({scale.at(mark.x), mark.label});
-  }
-  std::stable_sort(placed.begin(), placed.end(),
-                   [](const PlacedMark& a, const PlacedMark& b) { return a.x < b.x; });
-  for (size_t i = placed.size(); i-- > 0;) {
-    double reach = placed[i].x + text_width({placed[i].label}, kMarkFont) + kMarkFont;
-    for (size_t j = i + 1; j < placed.size() && placed[j].x < reach; ++j) {
-      placed[i].row = std::max(placed[i].row, placed[j].row + 1);
-    }
-  }
-  return placed;
-}
-
-struct Layout {
-  double width = 0, height = 0;
-  Box plot = {};
-  std::vector<PlacedMark> marks = {};
-};
-
-double widest_label(const AxisScale& scale) {
-  double widest = 0;
-  for (const Tick& tick : ticks_of(scale))
-    widest = std::max(widest, text_width(tick.label, kTickFont));
-  return widest;
-}
-
-Layout lay_out(const LineChart& chart) {
-  Layout layout;
-  double legend = 0, mark_rows = 0;
-  for (const Series& s : chart.series) legend = std::max(legend, text_width({s.name}, kLegendFont));
-  double min_height = std::max({kMinHeight, kLegendRow * static_cast<double>(chart.series.size()),
-                                text_width({chart.y.label}, kLabelFont)});
-  double min_width = std::max(kMinWidth, text_width({chart.x.label}, kLabelFont));
-  // The plot's size is not known yet; a longer axis has more labels and so never narrower ones.
-  AxisScale tallest(chart.y, std::max(chart.height, min_height), 0);
-  AxisScale longest(chart.x, 0, std::max(chart.width, min_width));
-  double overhang = kMargin / 2 + widest_label(longest) / 2;
-  Box& plot = layout.plot;
-  plot.x = kMargin + (chart.y.label.empty() ? 0 : 1.7 * kTickFont) + widest_label(tallest) + 10;
-  plot.x = std::max(plot.x, overhang);
-  double right = std::max(16 + kSwatch + 7 + legend + kMargin, overhang);
-  plot.width = std::max(chart.width - plot.x - right, min_width);
-  layout.width = std::max(plot.right() + right,
-                          plot.x + text_width({chart.title}, 1.15 * kTitleFont) + kMargin);
-  layout.marks = place_marks(chart.marks, AxisScale(chart.x, plot.x, plot.right()));
-  for (const PlacedMark& mark : layout.marks) {
-    mark_rows = std::max(mark_rows, mark.row + 1.0);
-    layout.width = std::max(layout.width, mark.x + text_width({mark.label}, kMarkFont) + kMargin);
-  }
-  plot.y = kMargin + (chart.title.empty() ? 0 : kTitleFont + 10) + kMarkRow * mark_rows;
-  double below = 24 + (chart.x.label.empty() ? 0 : 1.7 * kTickFont) + 0.6 * kMargin;
-  plot.height = std::max(chart.height - plot.y - below, min_height);
-  layout.height = plot.bottom() + below;
-  return layout;
 }
 
 class Painter {
@@ -126,7 +57,7 @@ class Painter {
   }
 
  private:
-  void rule(Point a, Point b, const char* colour, double width, const char* dash = "") {
+  void rule(Point a, Point b, const std::string& colour, double width, const char* dash = "") {
     svg_.element("line", {{"x1", a.x},
                           {"y1", a.y},
                           {"x2", b.x},
@@ -143,8 +74,12 @@ class Painter {
       if (major) rule({x, plot_.y}, {x, foot}, kGrid, 0.8);
       rule({x, foot}, {x, foot + (major ? 6 : 3)}, kInk, major ? 1 : 0.6);
       if (!major) continue;
-      svg_.text({x, foot + 20}, kTickFont, tick.label,
-                {{"class", "x-tick"}, {"text-anchor", "middle"}, {"fill", kInk}});
+      double y = foot + 20;
+      for (const std::string& line : split(tick.label.body, '\n')) {
+        svg_.text({x, y}, kTickFont, {line, tick.label.power},
+                  {{"class", "x-tick"}, {"text-anchor", "middle"}, {"fill", kInk}});
+        y += kTickRow;
+      }
     }
   }
 
@@ -199,35 +134,64 @@ class Painter {
     std::vector<Point> points;
     for (size_t i = 0; i < series.x.size(); ++i) {
       points.push_back({x_.at(series.x[i]), y_.at(series.y[i])});
+      if (plot_.contains(points.back())) point(series, points.back(), index);
     }
+    if (!series.line) return;
     std::string path;
     for (const std::vector<Point>& piece : clip_polyline(points, plot_)) {
       for (size_t i = 0; i < piece.size(); ++i) {
         path += fmt::format("{}{} {}", i == 0 ? 'M' : 'L', svg_number(piece[i].x),
                             svg_number(piece[i].y));
       }
-      if (piece.size() == 1) lone_point(piece[0], index);
+      if (piece.size() == 1 && series.mark == PointMark::none)
+        lone_point(piece[0], colour_of(series, index));
     }
     if (path.empty()) return;
     svg_.element("path", {{"class", "series"},
                           {"d", path},
-                          {"stroke", colour_of(index)},
+                          {"stroke", colour_of(series, index)},
                           {"stroke-width", kLineWidth},
                           {"stroke-linejoin", "round"},
                           {"stroke-dasharray", dash_of(series, index)}});
   }
 
+  void point(const Series& series, Point at, size_t index) {
+    constexpr double kDot = 3, kBar = 15, kCross = 4;
+    std::string colour = colour_of(series, index);
+    if (series.mark == PointMark::dot) {
+      svg_.element("circle", {{"class", "point"},
+                              {"cx", at.x},
+                              {"cy", at.y},
+                              {"r", kDot},
+                              {"fill", colour},
+                              {"fill-opacity", series.line ? 1 : 0.7}});
+    } else if (series.mark == PointMark::bar) {
+      rule({at.x - kBar, at.y}, {at.x + kBar, at.y}, colour, 2.4);
+    } else if (series.mark == PointMark::cross) {
+      svg_.element("path",
+                   {{"class", "point"},
+                    {"d", fmt::format("M{0} {1}L{2} {3}M{0} {3}L{2} {1}", svg_number(at.x - kCross),
+                                      svg_number(at.y - kCross), svg_number(at.x + kCross),
+                                      svg_number(at.y + kCross))},
+                    {"stroke", colour},
+                    {"stroke-width", kLineWidth}});
+    }
+  }
+
   // A line of one point has no length and would not show.
-  void lone_point(Point at, size_t index) {
-    svg_.element("circle",
-                 {{"cx", at.x}, {"cy", at.y}, {"r", 1.3 * kLineWidth}, {"fill", colour_of(index)}});
+  void lone_point(Point at, const std::string& colour) {
+    svg_.element("circle", {{"cx", at.x}, {"cy", at.y}, {"r", 1.3 * kLineWidth}, {"fill", colour}});
   }
 
   void legend() {
     double x = plot_.right() + 16, y = plot_.y + kLegendRow / 2;
     for (size_t i = 0; i < chart_.series.size(); ++i, y += kLegendRow) {
-      rule({x, y}, {x + kSwatch, y}, colour_of(i), 1.2 * kLineWidth, dash_of(chart_.series[i], i));
-      svg_.text({x + kSwatch + 7, y + 0.36 * kLegendFont}, kLegendFont, {chart_.series[i].name},
+      const Series& series = chart_.series[i];
+      if (series.line) {
+        rule({x, y}, {x + kSwatch, y}, colour_of(series, i), 1.2 * kLineWidth, dash_of(series, i));
+      }
+      point(series, {x + kSwatch / 2, y}, i);
+      svg_.text({x + kSwatch + 7, y + 0.36 * kLegendFont}, kLegendFont, {series.name},
                 {{"class", "legend"}, {"fill", kInk}});
     }
   }

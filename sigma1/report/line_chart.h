@@ -9,11 +9,16 @@
 
 namespace sigma1 {
 
+enum class PointMark { none, dot, bar, cross };
+
 // A point that is not finite, or not positive on a logarithmic axis, leaves a gap in the line.
 struct Series {
   std::string name = {};
   std::vector<double> x = {}, y = {};
   bool dashed = false;  // drawn over the solid lines, so that one it coincides with shows through
+  bool line = true;     // joins the points
+  PointMark mark = PointMark::none;
+  std::string colour = {};  // empty: the palette's next
 };
 
 struct VerticalLine {

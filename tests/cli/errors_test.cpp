@@ -112,8 +112,11 @@ TEST(Errors, FigureThatCannotBeWrittenLeavesNothing) {
 }
 
 TEST(Help, ShowsAnExample) {
-  const Words cases[] = {
-      {"--help"}, {"formats", "--help"}, {"quantize", "--help"}, {"snr", "--help"}};
+  const Words cases[] = {{"--help"},
+                         {"formats", "--help"},
+                         {"quantize", "--help"},
+                         {"snr", "--help"},
+                         {"sweep", "--help"}};
   for (const Words& arguments : cases) {
     ProgramResult result = run_program(arguments);
     EXPECT_EQ(result.exit_code, 0);

@@ -6,10 +6,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <chrono>
+#include <csignal>
 #include <cstdio>
 #include <memory>
 #include <sstream>
 #include <system_error>
+#include <thread>
 
 namespace sigma1 {
 namespace {
@@ -41,35 +44,71 @@ void check(int error, const char* what) {
   if (error != 0) throw std::system_error(error, std::generic_category(), what);
 }
 
-int exit_code_of(pid_t child) {
-  int status = 0;
-  while (waitpid(child, &status, 0) < 0) {
-    if (errno != EINTR) check(errno, "waitpid");
-  }
-  return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
-}
+int exit_code_of(int status) { return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status); }
 
 }  // namespace
 
-ProgramResult run_program(const std::vector<std::string>& arguments, const std::string& input) {
+struct RunningProgram::Streams {
+  StreamFile in, out, err;
+};
+
+RunningProgram::RunningProgram(const std::vector<std::string>& arguments, const std::string& input)
+    : streams_(new Streams{StreamFile(input), StreamFile(), StreamFile()}) {
   std::vector<std::string> words{SIGMA1_PROGRAM};
   words.insert(words.end(), arguments.begin(), arguments.end());
   std::vector<char*> argv;
   for (std::string& word : words) argv.push_back(word.data());
   argv.push_back(nullptr);
 
-  StreamFile in(input), out, err;
   posix_spawn_file_actions_t actions;
   posix_spawn_file_actions_init(&actions);
-  posix_spawn_file_actions_adddup2(&actions, in.descriptor(), STDIN_FILENO);
-  posix_spawn_file_actions_adddup2(&actions, out.descriptor(), STDOUT_FILENO);
-  posix_spawn_file_actions_adddup2(&actions, err.descriptor(), STDERR_FILENO);
-  pid_t child = 0;
-  int error = posix_spawn(&child, SIGMA1_PROGRAM, &actions, nullptr, argv.data(), environ);
+  posix_spawn_file_actions_adddup2(&actions, streams_->in.descriptor(), STDIN_FILENO);
+  posix_spawn_file_actions_adddup2(&actions, streams_->out.descriptor(), STDOUT_FILENO);
+  posix_spawn_file_actions_adddup2(&actions, streams_->err.descriptor(), STDERR_FILENO);
+  int error = posix_spawn(&child_, SIGMA1_PROGRAM, &actions, nullptr, argv.data(), environ);
   posix_spawn_file_actions_destroy(&actions);
   check(error, SIGMA1_PROGRAM);
-  int exit_code = exit_code_of(child);
-  return {exit_code, out.read(), err.read()};
+}
+
+RunningProgram::~RunningProgram() {
+  if (exit_code_) return;
+  kill(child_, SIGKILL);
+  waitpid(child_, nullptr, 0);
+}
+
+void RunningProgram::send(int signal) {
+  if (!has_ended()) kill(child_, signal);
+}
+
+bool RunningProgram::has_ended() {
+  int status = 0;
+  if (!exit_code_ && waitpid(child_, &status, WNOHANG) == child_) exit_code_ = exit_code_of(status);
+  return exit_code_.has_value();
+}
+
+ProgramResult RunningProgram::wait() {
+  int status = 0;
+  while (!exit_code_) {
+    if (waitpid(child_, &status, 0) == child_)
+      exit_code_ = exit_code_of(status);
+    else if (errno != EINTR)
+      check(errno, "waitpid");
+  }
+  return {*exit_code_, streams_->out.read(), streams_->err.read()};
+}
+
+ProgramResult run_program(const std::vector<std::string>& arguments, const std::string& input) {
+  return RunningProgram(arguments, input).wait();
+}
+
+ProgramResult signal_program(const std::vector<std::string>& arguments, int signal,
+                             const std::function<bool()>& ready) {
+  RunningProgram program(arguments);
+  while (!program.has_ended() && !ready()) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  program.send(signal);
+  return program.wait();
 }
 
 nlohmann::json json_from(std::vector<std::string> arguments, const std::string& input) {

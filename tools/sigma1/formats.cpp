@@ -1,6 +1,7 @@
 // `sigma1 formats`: every named number format and what follows from its bits (Table A.1).
 #include <fmt/format.h>
 
+#include "sigma1/base/text.h"
 #include "sigma1/numerics/float_format.h"
 #include "tools/sigma1/commands.h"
 #include "tools/sigma1/output.h"

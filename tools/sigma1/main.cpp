@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <cstring>
 #include <exception>
+#include <new>
 #include <string>
 #include <system_error>
 #include <vector>
@@ -37,12 +38,18 @@ void add_commands(CLI::App& app) {
   app.footer(
       "`sigma1 COMMAND --help` shows a command's options and examples.\n\n"
       "Examples:\n  sigma1 formats\n  sigma1 snr --svg figure2.svg");
+  add_bench(app);
+  add_demo(app);
   add_derive(app);
+  add_evaluate(app);
   add_formats(app);
+  add_generate(app);
   add_inspect(app);
   add_ops(app);
   add_quantize(app);
   add_snr(app);
+  add_sweep(app);
+  add_train(app);
 }
 
 // CLI11 would answer an unknown first word with what is missing; better to say what was meant.
@@ -83,6 +90,8 @@ int run(int argc, char** argv) {
     return complain(kUserError, error.what());
   } catch (const std::system_error& error) {
     return complain(kUserError, error.what());
+  } catch (const std::bad_alloc&) {
+    return complain(kUserError, "not enough memory; smaller sizes may fit");
   } catch (const std::exception& error) {
     return complain(kInternalError, fmt::format("internal error: {}", error.what()));
   }

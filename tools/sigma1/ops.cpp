@@ -219,7 +219,7 @@ void add_ops(CLI::App& app) {
       "  sigma1 ops\n"
       "  sigma1 ops matmul --shape 256x128 128x512\n"
       "  sigma1 ops gelu --shape 1000x1000 --criterion rms --json\n"
-      "  sigma1 ops attention --shape 2x4x128x64 2x4x128x64 2x4x128x64 --set causal=true");
+      "  sigma1 ops attention --shape 2x128x256 2x128x256 2x128x256 --set heads=4");
   auto options = std::make_shared<Options>();
   command->add_option("NAME", options->name, "Op to look at (default: list all)");
   command->add_option("--shape", options->shapes, "Shape of each input, as 256x128; scalar: none");

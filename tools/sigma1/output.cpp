@@ -54,10 +54,4 @@ nlohmann::ordered_json json_number(double value) {
   return value;
 }
 
-std::string short_number(double value) {
-  int exponent = 0;
-  bool power_of_two = std::isfinite(value) && std::frexp(value, &exponent) == 0.5;
-  return power_of_two ? fmt::format("2^{}", exponent - 1) : fmt::format("{:.6g}", value);
-}
-
 }  // namespace sigma1

@@ -23,7 +23,4 @@ void print_json(const nlohmann::ordered_json& json);
 // A number that survives JSON, which has no infinity and no NaN: those become strings.
 nlohmann::ordered_json json_number(double value);
 
-// Six significant digits; powers of two, which scales and limits mostly are, as "2^k".
-std::string short_number(double value);
-
 }  // namespace sigma1

@@ -1,0 +1,53 @@
+// Training runs of the program, as tests of the command line start them.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "tests/cli/run_program.h"
+#include "tests/data/temporary_folder.h"
+#include "tests/train/tiny_run.h"
+
+namespace sigma1 {
+
+class TrainRun : public TemporaryFolderTest {
+ protected:
+  using Words = std::vector<std::string>;
+
+  void SetUp() override {
+    TemporaryFolderTest::SetUp();
+    text_ = write("text.txt", tiny_text());
+  }
+
+  std::filesystem::path run(const std::string& name = "run") const { return folder_ / name; }
+
+  // `sigma1 train` of a tiny model into a run of that name; what is in `more` counts over it.
+  Words train(const Words& more = {}, const std::string& name = "run") const {
+    Words words{"train", "--run", run(name), "--threads", "1", "--set", "train=" + text_};
+    for (const char* setting :
+         {"depth=1", "width=16", "ffn=32", "batch=2", "time=16", "masked=4", "steps=20"}) {
+      words.insert(words.end(), {"--set", setting});
+    }
+    words.insert(words.end(), more.begin(), more.end());
+    return words;
+  }
+  Words resume(const std::string& name = "run") const {
+    return {"train", "--run", run(name), "--resume", "--threads", "1"};
+  }
+
+  // The lines of metrics.jsonl less what differs from run to run.
+  std::vector<nlohmann::ordered_json> metrics(const std::string& name = "run") const {
+    std::vector<nlohmann::ordered_json> lines;
+    std::ifstream file(run(name) / "metrics.jsonl");
+    for (std::string line; std::getline(file, line);) {
+      lines.push_back(nlohmann::ordered_json::parse(line, nullptr, false));
+      if (lines.back().is_object()) lines.back().erase("tokens_per_s");
+    }
+    return lines;
+  }
+
+  std::string text_;
+};
+
+}  // namespace sigma1

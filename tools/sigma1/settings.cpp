@@ -1,0 +1,54 @@
+#include "tools/sigma1/settings.h"
+
+#include <algorithm>
+
+#include "sigma1/base/error.h"
+
+namespace sigma1 {
+
+void add_settings(CLI::App& command, SettingOptions& options) {
+  command.add_option("--config", options.config, "Settings from a JSON file");
+  command
+      .add_option_function<std::vector<std::string>>(
+          "--set",
+          [&options](const std::vector<std::string>& given) {
+            options.changes.insert(options.changes.end(), given.begin(), given.end());
+          },
+          "key=value over the config; `sigma1 train --keys` lists the keys")
+      ->type_name("KEY=VALUE");
+  for (const char* key :
+       {"train", "valid", "method", "scheme", "align", "precision", "steps", "rate", "seed"}) {
+    for (const ConfigKey& each : config_keys()) {
+      if (each.name != key) continue;
+      std::string prefix = std::string(key) + "=";
+      command.add_option_function<std::string>(
+          "--" + std::string(key),
+          [&options, prefix](const std::string& text) { options.changes.push_back(prefix + text); },
+          std::string(each.help));
+    }
+  }
+}
+
+TrainConfig read_settings(const SettingOptions& options) {
+  TrainConfig config =
+      options.config.empty() ? TrainConfig() : TrainConfig::from_file(options.config);
+  apply_changes(options, config);
+  return config;
+}
+
+std::vector<std::string> apply_changes(const SettingOptions& options, TrainConfig& config) {
+  // Another model brings its own sizes, so it comes before what is said about them.
+  std::vector<std::string> changes = options.changes;
+  std::ranges::stable_partition(
+      changes, [](const std::string& change) { return change.starts_with("model="); });
+  std::vector<std::string> keys;
+  for (const std::string& change : changes) {
+    size_t at = change.find('=');
+    if (at == std::string::npos) throw Error("--set: expected key=value, got '{}'", change);
+    keys.push_back(change.substr(0, at));
+    config.set(keys.back(), change.substr(at + 1));
+  }
+  return keys;
+}
+
+}  // namespace sigma1

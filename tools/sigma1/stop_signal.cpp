@@ -1,0 +1,28 @@
+#include "tools/sigma1/stop_signal.h"
+
+#include <csignal>
+
+namespace sigma1 {
+namespace {
+
+volatile std::sig_atomic_t seen = 0;
+
+void note(int number) {
+  seen = 1;
+  std::signal(number, SIG_DFL);
+}
+
+}  // namespace
+
+StopSignal::StopSignal() {
+  seen = 0;
+  for (int number : {SIGINT, SIGTERM}) std::signal(number, note);
+}
+
+StopSignal::~StopSignal() {
+  for (int number : {SIGINT, SIGTERM}) std::signal(number, SIG_DFL);
+}
+
+bool StopSignal::arrived() const { return seen != 0; }
+
+}  // namespace sigma1

@@ -1,0 +1,17 @@
+// Ctrl-C and a scheduler's SIGTERM as a question that can be asked between steps, so that work in
+// progress is saved. A second signal ends the program at once.
+#pragma once
+
+namespace sigma1 {
+
+class StopSignal {
+ public:
+  StopSignal();
+  ~StopSignal();
+  StopSignal(const StopSignal&) = delete;
+  StopSignal& operator=(const StopSignal&) = delete;
+
+  bool arrived() const;
+};
+
+}  // namespace sigma1

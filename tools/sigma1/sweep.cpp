@@ -1,0 +1,235 @@
+// `sigma1 sweep`: many runs, each combination of settings at its best learning rate.
+#include "sigma1/train/sweep.h"
+
+#include "sigma1/base/error.h"
+#include "sigma1/base/file.h"
+#include "sigma1/base/parallel.h"
+#include "sigma1/base/text.h"
+#include "sigma1/report/figures.h"
+#include "sigma1/train/progress.h"
+#include "tools/sigma1/commands.h"
+#include "tools/sigma1/output.h"
+#include "tools/sigma1/settings.h"
+#include "tools/sigma1/stop_signal.h"
+
+namespace sigma1 {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+struct Options {
+  SettingOptions settings;
+  std::string plan, folder, cache, ladder;
+  std::vector<std::string> axes;
+  std::optional<double> threshold;
+  int jobs = 1;
+  bool json = false, dry_run = false;
+  std::string figure, figure_by, ladder_figure, curves;
+};
+
+SweepPlan plan_from(const Options& options) {
+  SweepPlan plan;
+  if (!options.plan.empty()) plan = SweepPlan::from_file(options.plan);
+  if (!options.settings.config.empty()) {
+    if (!options.plan.empty()) throw Error("--config: a sweep's file has its own base; give one");
+    plan.base = TrainConfig::from_file(options.settings.config);
+  }
+  std::vector<std::string> changed = apply_changes(options.settings, plan.base);
+  for (const std::string& text : options.axes) plan.vary(parse_axis(text));
+  double threshold = options.threshold.value_or(plan.ladder.threshold);
+  if (!options.ladder.empty()) plan.ladder = parse_ladder(options.ladder);
+  plan.ladder.threshold = threshold;
+  if (!options.figure_by.empty()) plan.figure_by = options.figure_by;
+  std::vector<std::string> swept = plan.swept_keys();
+  for (const std::string& key : changed) {
+    if (std::ranges::find(swept, key) == swept.end()) continue;
+    throw Error("--set {0}: {0} is varied here; --vary {0}=VALUE holds it fixed", key);
+  }
+  return plan;
+}
+
+std::vector<std::string> figure_keys(const SweepPlan& plan) {
+  std::vector<std::string> swept = plan.swept_keys();
+  if (plan.figure_by.empty()) return swept;
+  std::vector<std::string> keys = split(plan.figure_by, ',');
+  for (const std::string& key : keys) {
+    if (std::ranges::find(swept, key) != swept.end()) continue;
+    throw Error("--figure-by: expected keys that are varied, got '{}'", key);
+  }
+  return keys;
+}
+
+std::string rates_text(const std::vector<double>& rates, const TrainConfig& config) {
+  if (rates.size() > 1) return short_number(rates.front()) + " to " + short_number(rates.back());
+  return short_number(rates.front() > 0 ? rates.front() : config.resolved_schedule().rate);
+}
+
+std::vector<std::string> cells_of(const Settings& settings) {
+  std::vector<std::string> cells;
+  for (const Setting& setting : settings) cells.push_back(setting.value);
+  return cells;
+}
+
+void list_runs(const SweepPlan& plan, bool as_json) {
+  std::vector<std::string> headings = plan.swept_keys();
+  headings.insert(headings.end(), {"rates", "runs at most", "steps"});
+  Table table(headings);
+  Json list = Json::array();
+  size_t runs = 0, combinations = 0;
+  for (const Combination& each : plan.combinations()) {
+    std::vector<double> rates = each.ladder.rates();
+    std::vector<std::string> row = cells_of(each.settings);
+    row.insert(row.end(), {rates_text(rates, each.config), std::to_string(rates.size()),
+                           std::to_string(each.config.steps)});
+    table.add(row);
+    for (double rate : rates) list.push_back(each.folder_name(rate));
+    runs += rates.size();
+    ++combinations;
+  }
+  if (as_json) return print_json(list);
+  if (!plan.about.empty()) fmt::print("{}\n\n", plan.about);
+  table.print();
+  fmt::print("\n{} combinations, at most {} runs\n", combinations, runs);
+}
+
+Json json_of(const SweepRow& row) {
+  const RunOutcome& outcome = row.outcome;
+  return {{"rate", row.rate},
+          {"valid_bpc", outcome.diverged ? Json(nullptr) : Json(outcome.valid_bpc)},
+          {"status", status_name(outcome)},
+          {"steps", outcome.steps},
+          {"seconds", outcome.seconds},
+          {"folder", row.folder}};
+}
+
+Json json_of(const SweepResult& result, const std::string& folder) {
+  Json combinations = Json::array();
+  for (const SweptCombination& each : result.combinations) {
+    Json settings = Json::object(), runs = Json::array();
+    for (const auto& [key, value] : each.combination.settings) settings[key] = value;
+    for (const SweepRow& row : each.rows) runs.push_back(json_of(row));
+    const SweepRow* best = each.best();
+    combinations.push_back(
+        {{"settings", settings}, {"best", best ? json_of(*best) : Json(nullptr)}, {"runs", runs}});
+  }
+  return {{"sweep", folder}, {"finished", result.finished}, {"combinations", combinations}};
+}
+
+void print_best(const SweepResult& result) {
+  std::vector<std::string> headings = result.keys;
+  headings.insert(headings.end(), {"runs", "best rate", "valid bpc"});
+  Table table(headings);
+  for (const SweptCombination& each : result.combinations) {
+    if (each.rows.empty()) continue;
+    std::vector<std::string> row = cells_of(each.combination.settings);
+    const SweepRow* best = each.best();
+    row.push_back(std::to_string(each.rows.size()));
+    row.push_back(best ? short_number(best->rate) : "-");
+    row.push_back(best ? fmt::format("{:.4f}", best->outcome.valid_bpc) : "diverged");
+    table.add(row);
+  }
+  table.print();
+}
+
+// Training loss of every combination's best run.
+void write_curves(const SweepResult& result, const Options& options) {
+  constexpr size_t kPoints = 25;  // a mean over this share of a run still shows its shape
+  std::vector<NamedCurve> curves;
+  size_t longest = 1;
+  for (const SweptCombination& each : result.combinations) {
+    const SweepRow* best = each.best();
+    if (!best) continue;
+    auto path = std::filesystem::path(options.folder) / best->folder / "metrics.jsonl";
+    curves.push_back({short_name(result, each), read_metric(path, "loss")});
+    longest = std::max(longest, curves.back().curve.steps.size());
+  }
+  auto window = static_cast<int64_t>(std::max<size_t>(1, longest / kPoints));
+  write_file(options.curves,
+             loss_curves_figure(curves, "training loss, nats per character", window));
+}
+
+void write_figures(const SweepResult& result, const SweepPlan& plan, const Options& options) {
+  if (!options.figure.empty()) {
+    write_file(options.figure, sweep_figure(result, figure_keys(plan)));
+  }
+  if (!options.ladder_figure.empty()) write_file(options.ladder_figure, ladder_figure(result));
+  if (!options.curves.empty()) write_curves(result, options);
+}
+
+SweepResult execute(const SweepPlan& plan, const Options& options) {
+  plan.combinations();  // mistakes come before the text is read
+  Corpus corpus = load_corpus(plan.base.train_text, plan.base.valid_text, options.cache);
+  set_thread_count(0);
+  set_thread_count(std::max(1, thread_count() / options.jobs));
+  StopSignal stop;
+  ProgressLine line(stderr);
+  SweepOptions sweep_options{.folder = options.folder,
+                             .jobs = options.jobs,
+                             .stop = [&] { return stop.arrived(); },
+                             .progress = [&](const std::string& text) { line.update(text); }};
+  auto warn = [](const std::string& text) { fmt::print(stderr, "sigma1: {}\n", text); };
+  return sweep(plan, sweep_options, training_run(corpus, warn));
+}
+
+void run(const Options& options) {
+  SweepPlan plan = plan_from(options);
+  if (options.dry_run) return list_runs(plan, options.json);
+  if (options.folder.empty()) throw Error("--out: expected a folder to keep the runs in");
+  if (options.jobs < 1) throw Error("--jobs: expected 1 or more, got {}", options.jobs);
+  figure_keys(plan);
+  SweepResult result = execute(plan, options);
+  if (options.json) {
+    print_json(json_of(result, options.folder));
+  } else {
+    print_best(result);
+  }
+  if (!result.finished) {
+    fmt::print(stderr, "sigma1: stopped, all runs are saved; the same command goes on with them\n");
+    return;
+  }
+  write_figures(result, plan, options);
+}
+
+void add_options(CLI::App& command, Options& options) {
+  command.add_option("--sweep", options.plan, "Sweep from a JSON file; flags go over it");
+  add_settings(command, options.settings);
+  command.add_option("--vary", options.axes,
+                     "KEY=VALUE|VALUE|…, or keys bound together: KEY=VALUE,KEY=VALUE|…; every "
+                     "combination is run");
+  command.add_option("--ladder", options.ladder,
+                     "Learning rates START:LIMIT, each twice the one before");
+  command.add_option("--threshold", options.threshold,
+                     "Bits per character above the best that end a ladder [0.1]");
+  command.add_option("--out", options.folder, "Folder of the sweep: made, or gone on with");
+  command.add_option("--jobs", options.jobs, "Runs side by side")->capture_default_str();
+  command.add_option("--cache", options.cache, "Folder to keep token ids in between calls");
+  command.add_option("--figure", options.figure, "Draw best values as SVG");
+  command.add_option("--figure-by", options.figure_by, "Keys that make a column of the figure");
+  command.add_option("--ladder-figure", options.ladder_figure, "Draw values against rates as SVG");
+  command.add_option("--curves", options.curves, "Draw the best runs' training loss as SVG");
+  command.add_flag("--dry-run", options.dry_run, "Only list the runs");
+  command.add_flag("--json", options.json, "Print the results as JSON");
+}
+
+}  // namespace
+
+void add_sweep(CLI::App& app) {
+  auto options = std::make_shared<Options>();
+  CLI::App* command =
+      app.add_subcommand("sweep", "Train every combination of settings, each at its best rate");
+  add_options(*command, *options);
+  command->footer(
+      "A ladder ends where a run is worse than the best by the threshold, or diverges. A sweep "
+      "that\n"
+      "was stopped or killed goes on when it is called again. Results: OUT/sweep.csv.\n\n"
+      "Examples:\n"
+      "  sigma1 sweep --train corpus.txt --set steps=500 --vary \"context=attention|conv|rnn\" \\\n"
+      "    --vary \"method=none,precision=fp32 | method=unit,precision=fp8\" \\\n"
+      "    --ladder 2^-10:2^-3 --out sweeps/a --jobs 2\n"
+      "  sigma1 sweep --sweep experiments/char_sweep.json --dry-run\n"
+      "  sigma1 sweep --sweep experiments/records_wikipedia.json --train t.txt --valid v.txt \\\n"
+      "    --out sweeps/b --figure b.svg --figure-by method,precision");
+  command->callback([options] { run(*options); });
+}
+
+}  // namespace sigma1
