@@ -14,20 +14,14 @@ build: ## Build the program: build/sigma1
 	@scripts/install_dependencies build
 	@scripts/build release
 
-demo: build ## Show what sigma1 does: number formats, the paper's Figure 2, a layer unit-scaled
-	@build/sigma1 formats
-	@echo
-	@build/sigma1 snr --sigma 2^-16:2^16 --svg build/figure2.svg
-	@echo
-	@echo "Signal-to-noise ratio against scale; the paper's Figure 2 is drawn in build/figure2.svg"
-	@echo
-	@echo "Standard deviation of every tensor of a Transformer's feed-forward layer, plain and unit-scaled:"
-	@build/examples/example_01
+demo: build ## Train one small model in FP32, FP16 and FP8, regular and unit-scaled (TEXT=file for your own text)
+	@scripts/demo
 
 test: build ## Build and run all tests
 	@ctest --preset release --parallel $(CORES)
 
-bench: build ## Measure the kernels against the machine's copy bandwidth
+bench: build ## Measure a training step against its matrix products, and the casts against a copy
+	@build/sigma1 bench cpu
 	@build/bench/bench_convert --benchmark_counters_tabular=true
 
 asan: ## Run the tests under the address and undefined-behaviour sanitizers
