@@ -25,7 +25,10 @@ void* operator new(size_t size) { return allocate(size, kDefault); }
 void* operator new(size_t size, std::align_val_t alignment) {
   return allocate(size, static_cast<size_t>(alignment));
 }
+// The library's own would take memory elsewhere than our delete gives it back.
+void* operator new(size_t size, const std::nothrow_t&) noexcept { return allocate(size, kDefault); }
 void operator delete(void* memory) noexcept { std::free(memory); }
+void operator delete(void* memory, const std::nothrow_t&) noexcept { std::free(memory); }
 void operator delete(void* memory, size_t) noexcept { std::free(memory); }
 void operator delete(void* memory, std::align_val_t) noexcept { std::free(memory); }
 void operator delete(void* memory, size_t, std::align_val_t) noexcept { std::free(memory); }
