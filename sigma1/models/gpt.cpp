@@ -2,21 +2,10 @@
 
 #include "sigma1/base/error.h"
 #include "sigma1/nn/layers.h"
-#include "sigma1/ops/embedding.h"
-#include "sigma1/ops/residual.h"
 #include "sigma1/ops/softmax.h"
 
 namespace sigma1 {
 namespace {
-
-Value embed(Graph& graph, Value tokens, const ModelConfig& config) {
-  Graph::Path path(graph, "embedding");
-  Init init{"normal", 0.02};
-  Value table = graph.parameter("token", {config.vocabulary, config.width}, init);
-  Value positions = graph.parameter("position", {config.time, config.width}, init);
-  Value looked_up = embedding(table, tokens);
-  return weighted_add({looked_up, positions}, {1, 1});
-}
 
 Value block(Value x, int64_t index, const ModelConfig& config) {
   Graph::Path path(*x.graph, fmt::format("layer{}", index));
@@ -51,7 +40,7 @@ void build_gpt(Graph& graph, const ModelConfig& config) {
   if (config.time < 2) throw Error("time: expected at least 2, got {}", config.time);
   Value tokens = graph.input("tokens", {{config.batch, config.time}, Kind::index});
   Value mask = graph.input("mask", {{config.batch, config.time}}, false);
-  Value x = embed(graph, tokens, config);
+  Value x = embed_tokens("embedding", tokens, config.vocabulary, config.width);
   for (int64_t i = 0; i < config.depth; ++i) x = block(x, i, config);
   Value normal = normalise("norm", x);
   Value shifted = shift_states("shift", normal);

@@ -1,22 +1,10 @@
 #include "sigma1/models/transformer.h"
 
 #include "sigma1/nn/layers.h"
-#include "sigma1/ops/embedding.h"
-#include "sigma1/ops/residual.h"
 #include "sigma1/ops/softmax.h"
 
 namespace sigma1 {
 namespace {
-
-// [batch, time, width]
-Value embed(Graph& graph, Value tokens, const ModelConfig& config) {
-  Graph::Path path(graph, "embedding");
-  Init init{"normal", 0.02};
-  Value table = graph.parameter("token", {config.vocabulary, config.width}, init);
-  Value positions = graph.parameter("position", {config.time, config.width}, init);
-  Value looked_up = embedding(table, tokens);
-  return weighted_add({looked_up, positions}, {1, 1});
-}
 
 Value block(Value x, int64_t index, const ModelConfig& config) {
   Graph::Path path(*x.graph, fmt::format("block{}", index));
@@ -35,7 +23,7 @@ Value block(Value x, int64_t index, const ModelConfig& config) {
 void build_transformer(Graph& graph, const ModelConfig& config) {
   Value tokens = graph.input("tokens", {{config.batch, config.time}, Kind::index});
   Value targets = graph.input("targets", {{config.batch, config.time}, Kind::index});
-  Value x = embed(graph, tokens, config);
+  Value x = embed_tokens("embedding", tokens, config.vocabulary, config.width);
   for (int64_t i = 0; i < config.depth; ++i) x = block(x, i, config);
   x = normalise("norm", x);
   Value logits = dense("head", x, config.vocabulary, false);

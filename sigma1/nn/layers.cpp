@@ -3,10 +3,12 @@
 #include <cmath>
 
 #include "sigma1/ops/attention.h"
+#include "sigma1/ops/embedding.h"
 #include "sigma1/ops/linear.h"
 #include "sigma1/ops/norm.h"
 #include "sigma1/ops/pointwise.h"
 #include "sigma1/ops/reduce.h"
+#include "sigma1/ops/residual.h"
 #include "sigma1/ops/shape.h"
 
 namespace sigma1 {
@@ -52,6 +54,16 @@ Value self_attention(const std::string& name, Value x, const SelfAttention& opti
       parts[0], parts[1], parts[2],
       {.heads = options.heads, .causal = options.causal, .multiplier = options.multiplier});
   return dense("out", mixed, width, options.with_bias);
+}
+
+Value embed_tokens(const std::string& name, Value tokens, int64_t vocabulary, int64_t width) {
+  Graph& graph = *tokens.graph;
+  Graph::Path path(graph, name);
+  Init init{"normal", 0.02};
+  Value table = graph.parameter("token", {vocabulary, width}, init);
+  Value positions = graph.parameter("position", {tokens.type().dim(1), width}, init);
+  Value looked_up = embedding(table, tokens);
+  return weighted_add({looked_up, positions}, {1, 1});
 }
 
 Value shift_states(const std::string& name, Value states) {

@@ -27,6 +27,10 @@ struct SelfAttention {
 // Multi-head self-attention on x[batch, time, width].
 Value self_attention(const std::string& name, Value x, const SelfAttention& options);
 
+// [batch, time, width] of tokens [batch, time]: a trained vector for each token plus one for each
+// position, N(0, 0.02²) as GPT-2 has them.
+Value embed_tokens(const std::string& name, Value tokens, int64_t vocabulary, int64_t width);
+
 // What position t of states[batch, time, width] knows goes to t + 1, so that it predicts the next
 // token; a trained vector stands at the first position.
 Value shift_states(const std::string& name, Value states);
