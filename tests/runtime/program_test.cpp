@@ -65,16 +65,16 @@ TEST(Program, EqualsTheReferenceOnRandomModels) {
 // neighbours, and products spread that to all. So a few units in the format's last place; of fp8,
 // one of E4M3's halves, where a single rounding too many or too few gives three.
 TEST(Program, EqualsTheReferenceInFewerBits) {
-  const std::pair<const char*, double> bounds[] = {{"fp16", 4 * std::ldexp(1.0, -11)},
-                                                   {"bf16", 4 * std::ldexp(1.0, -8)},
-                                                   {"fp8", std::ldexp(1.0, -4)}};
+  // Both round the same numbers, so they part only where fp32's error crosses a border between two
+  // roundings: rare, and the same bound for all, though a step of bf16 or fp8 is far larger.
+  constexpr double kBound = 0x1p-9;
   for (const TrainingCase& each : training_cases()) {
-    for (auto [precision, bound] : bounds) {
+    for (const char* precision : {"fp16", "bf16", "fp8"}) {
       SCOPED_TRACE(fmt::format("{} in {}", each.name, precision));
       auto graph = lowered(each, Precision::named(precision));
       ProgramRun run(graph, training_bindings(*graph, each.config.vocabulary));
       unround_fused(*graph);
-      expect_reference(run, bound);
+      expect_reference(run, kBound);
     }
   }
 }

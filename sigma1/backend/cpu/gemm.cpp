@@ -11,9 +11,9 @@
 namespace sigma1::cpu {
 namespace {
 
-// Products are cut here and not by the library: one single-threaded product a thread is 1.4 times
-// as fast as oneDNN's own threading on the long, narrow matrices of training. Rows first, because
-// narrow columns are slower; below these sizes a piece no longer fills the library's blocks.
+// Products are cut here and not by the library, whose own threads would spin beside ours. Rows
+// first, because narrow columns are slower; below these sizes a piece no longer fills the library's
+// blocks.
 constexpr int64_t kMinRows = 64, kMinColumns = 192;
 // Below this a piece takes less time than handing it over.
 constexpr int64_t kMinWork = int64_t{1} << 19, kMinBf16Work = int64_t{1} << 22;

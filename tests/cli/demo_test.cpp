@@ -1,0 +1,28 @@
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "tests/cli/run_program.h"
+#include "tests/data/temporary_folder.h"
+#include "tests/train/tiny_run.h"
+
+namespace sigma1 {
+namespace {
+
+using Demo = TemporaryFolderTest;
+
+TEST_F(Demo, ComparesSixWays) {
+  std::string text = write("text.txt", tiny_text()), out = folder_ / "out";
+  nlohmann::json list = json_from({"demo", text, "--out", out, "--steps", "1"});
+  ASSERT_EQ(list.size(), 6U);
+  for (const auto& row : list) {
+    EXPECT_EQ(row["failure"], "") << row;
+    EXPECT_GT(row["valid_bpc"].get<double>(), 0) << row;
+  }
+  EXPECT_EQ(list[0]["gradients_lost"], 0);
+  EXPECT_GT(list[4]["gradients_lost"], list[5]["gradients_lost"]);  // regular and unit FP8
+  EXPECT_TRUE(std::filesystem::exists(std::filesystem::path(out) / "loss.svg"));
+}
+
+}  // namespace
+}  // namespace sigma1
