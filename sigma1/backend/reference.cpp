@@ -51,7 +51,8 @@ std::vector<Tensor> evaluate(const Node& node, const std::vector<std::vector<Ten
 
 }  // namespace
 
-ReferenceResult run_reference(const Graph& graph, const Bindings& bindings, uint64_t step) {
+ReferenceResult run_reference(const Graph& graph, const Bindings& bindings, uint64_t step,
+                              const AfterNode& after_node) {
   std::vector<std::vector<Tensor>> values;
   for (const Node& node : graph.nodes()) {
     bool given = node.op == &input_op || node.op == &parameter_op;
@@ -59,6 +60,7 @@ ReferenceResult run_reference(const Graph& graph, const Bindings& bindings, uint
       values.push_back({bound(node, bindings)});
     } else {
       values.push_back(evaluate(node, values, step));
+      if (after_node) after_node(node, values.back());
     }
   }
   return ReferenceResult(std::move(values));

@@ -2,6 +2,7 @@
 // the oracle for every other backend.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
@@ -25,8 +26,13 @@ class ReferenceResult {
   std::vector<std::vector<Tensor>> values_;
 };
 
+// Sees a node's outputs before they are read, and may put others in their place: those of the
+// backend that is judged, say, so that each node is judged by itself.
+using AfterNode = std::function<void(const Node& node, std::vector<Tensor>& outputs)>;
+
 // Throws Error when a source is not bound or has another shape.
-ReferenceResult run_reference(const Graph& graph, const Bindings& bindings, uint64_t step = 0);
+ReferenceResult run_reference(const Graph& graph, const Bindings& bindings, uint64_t step = 0,
+                              const AfterNode& after_node = {});
 
 // A parameter as its initialisation says, from random numbers keyed by its name.
 Tensor initial_value(const Node& parameter, uint64_t seed);
