@@ -203,8 +203,9 @@ Scales scale_mse(const OpView& v, const ScaleContext&) {
 
 Grads grad_mse(GradView& g) {
   Value x = g.x(0), target = g.x(1), dloss = g.dy();
-  double slope = takes_mean(g.attributes()) ? 2 / static_cast<double>(x.type().count()) : 2;
-  Value difference = weighted_add({x, target}, {slope, -slope});
+  // The count divides the scalar: a difference may be stored, and keeps its scale.
+  if (takes_mean(g.attributes())) dloss = scale(dloss, 1 / static_cast<double>(x.type().count()));
+  Value difference = weighted_add({x, target}, {2, -2});
   Value dx = mul(difference, dloss);
   return {dx, scale(dx, -1)};
 }

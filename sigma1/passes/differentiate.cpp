@@ -1,5 +1,7 @@
 #include "sigma1/passes/differentiate.h"
 
+#include <algorithm>
+
 #include "sigma1/analysis/gradient_edges.h"
 #include "sigma1/base/error.h"
 #include "sigma1/graph/sources.h"
@@ -71,8 +73,11 @@ class Backward {
         throw Error("{} at {}: no gradient for input {}", graph_.node(node).op->name,
                     graph_.node(node).name, input);
       }
-      contribute(graph_.node(node).inputs[input],
-                 scaled(grads[input], graph_.node(node).beta[input]));
+      Value share = scaled(grads[input], graph_.node(node).beta[input]);
+      bool passes = !(share == grads[input]) &&
+                    std::ranges::find(output_gradients, grads[input]) != output_gradients.end();
+      if (passes) graph_.node(share.node).attributes.set(std::string(kPassesGradient), true);
+      contribute(graph_.node(node).inputs[input], share);
     }
   }
 

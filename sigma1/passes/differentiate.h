@@ -23,6 +23,10 @@ class Gradients {
 // The node that backward starts from: the gradient of the loss, a constant 1 unless given.
 inline constexpr std::string_view kGradientSeed = "gradient_seed";
 
+// The attribute of a β that scales a gradient which its op passes on as it is: not what makes a
+// gradient's scale, but how much of it goes that way.
+inline constexpr std::string_view kPassesGradient = "passes_gradient";
+
 // Of the scalar `loss`, which must be a marked output. A gradient is right up to a constant per
 // tensor when check_gradients_valid() accepts the forward graph. Throws Error when an op on the way
 // has no gradient rule. With `seed_input` the seed is an input of the graph, for a loss scale that

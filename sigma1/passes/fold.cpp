@@ -1,7 +1,10 @@
+#include <algorithm>
+
 #include "sigma1/graph/rewrite.h"
 #include "sigma1/graph/sources.h"
 #include "sigma1/ops/pointwise.h"
 #include "sigma1/ops/residual.h"
+#include "sigma1/passes/differentiate.h"
 #include "sigma1/passes/lowering.h"
 
 namespace sigma1 {
@@ -65,7 +68,7 @@ class Folder {
         is_scaler(i) ||
         (node.inputs.size() == 1 && node.outputs.size() == 1 &&
          node.outputs.front().count() == node.inputs.front().type().count() && is_linear(i, 0));
-    if (!moves || node.outputs.front().kind == Kind::index) return;
+    if (!moves || node.outputs.front().kind == Kind::index || weighs_term(i)) return;
     Value input = node.inputs.front();
     bool sole_reader = uses_[index(input.node)][index(input.output)] == 1;
     if (is_source(*graph_.node(input.node).op) || !sole_reader) return;
@@ -77,6 +80,16 @@ class Folder {
       node.alpha = 1;
       node.output_factors.clear();
     }
+  }
+
+  // The factor by which a residual's share of a gradient counts: what is shared is stored at its
+  // own scale, and the sum takes the factor as a weight.
+  bool weighs_term(int i) const {
+    auto found = readers_.find({i, 0});
+    return graph_.node(i).attributes.get_or<bool>(kPassesGradient, false) &&
+           found != readers_.end() &&
+           static_cast<int>(found->second.size()) == uses_[index(i)][0] &&
+           std::ranges::all_of(found->second, [&](int reader) { return takes_weights(reader); });
   }
 
   // A factor goes to all readers, if each can take it.

@@ -7,6 +7,7 @@
 #include "sigma1/graph/verify.h"
 #include "sigma1/ops/pointwise.h"
 #include "sigma1/ops/reduce.h"
+#include "sigma1/ops/residual.h"
 #include "sigma1/ops/shape.h"
 
 namespace sigma1 {
@@ -37,6 +38,24 @@ TEST(Differentiate, SumsOverConsumersAndFillsUnusedOutputs) {
   Gradients gradients = differentiate(graph, loss);
   ReferenceResult result = run_reference(graph, {{"x", Tensor({4}, {1, 2, 3, 4})}});
   EXPECT_EQ(result[gradients.of(x)].data, (std::vector<double>{2, 4, 0, 0}));
+}
+
+// Only a β on what an op hands on unchanged is marked: it weighs, and makes no scale.
+TEST(Differentiate, MarksTheBetaOfAGradientThatIsPassedOn) {
+  auto marked = [](bool passes, double beta) {
+    Graph graph;
+    Value x = graph.input("x", {{3}}), y = graph.input("y", {{3}});
+    Value joined = passes ? add({x, y}) : mul(x, y);
+    graph.node(joined.node).beta = {beta, 1};
+    Value loss = sum(tanh(joined), {0});
+    graph.mark_output("loss", loss);
+    Gradients gradients = differentiate(graph, loss);
+    const Node& gradient = graph.node(gradients.of(x).node);
+    return gradient.attributes.get_or<bool>(kPassesGradient, false);
+  };
+  EXPECT_TRUE(marked(true, 0.5));
+  EXPECT_FALSE(marked(true, 1));
+  EXPECT_FALSE(marked(false, 0.5));
 }
 
 TEST(Differentiate, WithoutGradientThereIsNone) {

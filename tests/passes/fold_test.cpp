@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "sigma1/graph/verify.h"
@@ -8,6 +9,7 @@
 #include "sigma1/ops/reduce.h"
 #include "sigma1/ops/residual.h"
 #include "sigma1/ops/shape.h"
+#include "sigma1/passes/differentiate.h"
 #include "sigma1/passes/lowering.h"
 #include "tests/models/training_graph.h"
 #include "tests/passes/same_outputs.h"
@@ -158,6 +160,65 @@ TEST(Fold, TheTermsOfASumKeepTheirScale) {
   expect_same_when_folded(graph, {{"x", normal_tensor({400, 3}, "x", 1)}});
   EXPECT_EQ(graph.node(1).factor(0), 1);
   EXPECT_EQ(graph.node(2).factor(0), 0.025);
+}
+
+// What a residual passes back is stored at the scale it has, and the sum weighs it.
+TEST(Fold, AGradientThatIsPassedOnKeepsItsScale) {
+  Graph graph;
+  Value x = graph.parameter("x", {4}, {});
+  Value bent = tanh(x);
+  Value joined = add({x, bent});
+  graph.node(joined.node).beta = {0.25, 0.125};
+  Value again = tanh(joined);
+  graph.mark_output("loss", sum(again, {0}));
+  mark_gradients(graph);
+  expect_same_when_folded(graph, {{"x", normal_tensor({4}, "x", 1)}});
+  EXPECT_EQ(count_scalers(graph), 0);
+  const Node& gradient = graph.node(graph.output("x/gradient").node);
+  ASSERT_EQ(gradient.op, &weighted_add_op);
+  auto weights = gradient.attributes.get<std::vector<double>>("weights");
+  std::ranges::sort(weights);
+  EXPECT_EQ(weights, (std::vector<double>{0.25, 1}));
+  for (Value share : gradient.inputs) {
+    bool from_join = graph.node(share.node).name.starts_with("grad/tanh/");
+    EXPECT_EQ(graph.node(share.node).factor(0), from_join ? 0.125 : 1) << share.node;
+  }
+}
+
+// β of a gradient that an op passes on as it is: to sums only, as a weight.
+TEST(Fold, ABetaThatPassesAGradientGoesToSumsAlone) {
+  auto folded = [](bool read_by_product) {
+    auto graph = std::make_unique<Graph>();
+    Value x = graph->input("x", {{3, 3}});
+    Value bent = relu(x);
+    Value passed = identity(bent), other = tanh(x);
+    graph->node(passed.node).alpha = 0.5;
+    graph->node(passed.node).attributes.set(std::string(kPassesGradient), true);
+    Value y = read_by_product ? matmul(passed, other) : add({other, passed});
+    graph->mark_output("y", y);
+    expect_same_when_folded(*graph, {{"x", normal_tensor({3, 3}, "x", 1)}});
+    return graph;
+  };
+  auto summed = folded(false);
+  EXPECT_EQ(summed->node(1).factor(0), 1);
+  const Node& sum = summed->node(summed->output("y").node);
+  EXPECT_EQ(sum.op, &weighted_add_op);
+  EXPECT_EQ(sum.attributes.get<std::vector<double>>("weights"), (std::vector<double>{1, 0.5}));
+  auto multiplied = folded(true);
+  EXPECT_EQ(multiplied->node(1).factor(0), 0.5);
+}
+
+// A parameter that is only added takes what is passed on as its gradient: nobody reads that.
+TEST(Fold, APassedGradientMayBeAnOutput) {
+  Graph graph;
+  Value w = graph.parameter("w", {3}, {}), x = graph.input("x", {{3}}, false);
+  Value joined = add({w, x});
+  graph.node(joined.node).beta = {0.5, 0.25};
+  graph.mark_output("loss", sum(tanh(joined), {0}));
+  mark_gradients(graph);
+  expect_same_when_folded(graph,
+                          {{"w", normal_tensor({3}, "w", 1)}, {"x", normal_tensor({3}, "x", 1)}});
+  EXPECT_EQ(count_scalers(graph), 0);
 }
 
 }  // namespace
