@@ -212,6 +212,18 @@ void Codec::decode(const std::byte* codes, float* values, int64_t count) const {
 
 InstructionSet instruction_set() { return chosen_instruction_set(); }
 
+std::string_view to_string(InstructionSet set) {
+  switch (set) {
+    case InstructionSet::avx512:
+      return "AVX-512";
+    case InstructionSet::avx2:
+      return "AVX2";
+    case InstructionSet::baseline:
+      return "baseline";
+  }
+  throw Bug("unknown InstructionSet");
+}
+
 bool is_supported(InstructionSet set) {
   switch (set) {
     case InstructionSet::avx512:

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string_view>
 
 #include "sigma1/base/rng.h"
 #include "sigma1/numerics/quantize.h"
@@ -53,6 +54,7 @@ class Codec {
 // that the machine lacks is an Error.
 enum class InstructionSet { baseline, avx2, avx512 };
 InstructionSet instruction_set();
+std::string_view to_string(InstructionSet set);
 bool is_supported(InstructionSet set);
 void force_instruction_set(InstructionSet set);
 

@@ -190,4 +190,14 @@ NamedFormat find_format(std::string_view name) {
               nearest.empty() ? "" : fmt::format(" (did you mean {}?)", nearest));
 }
 
+std::string format_name(const FloatFormat& format) {
+  for (const NamedFormat& each : catalogue()) {
+    if (each.format == format) return each.name.substr(each.name.find('_') + 1);
+  }
+  const char* suffix = format.specials == Specials::nan_only          ? "fn"
+                       : format.specials == Specials::nan_is_neg_zero ? "fnuz"
+                                                                      : "";
+  return fmt::format("e{}m{}{}", format.exponent_bits, format.mantissa_bits, suffix);
+}
+
 }  // namespace sigma1

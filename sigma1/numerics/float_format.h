@@ -61,5 +61,7 @@ std::span<const NamedFormat> named_formats();
 // infinity, eXmYfnuz with a single NaN at −0. Throws Error with the nearest name when it is
 // neither.
 NamedFormat find_format(std::string_view name);
+// The other way: a name that find_format() takes.
+std::string format_name(const FloatFormat& format);
 
 }  // namespace sigma1

@@ -12,8 +12,12 @@ namespace {
 
 class Compiler {
  public:
-  Compiler(const Graph& graph, Store& store, const std::map<std::string, std::string>& stored)
-      : graph_(graph), store_(store), stored_(stored), places_(place_values(graph, stored)) {}
+  Compiler(const Graph& graph, Store& store, const std::map<std::string, std::string>& stored,
+           Fusion fusion)
+      : graph_(graph),
+        store_(store),
+        stored_(stored),
+        places_(place_values(graph, stored, fusion)) {}
 
   CompiledProgram run() {
     create_stored();
@@ -142,8 +146,8 @@ void Instruction::run(uint64_t step, uint64_t seed) {
 }
 
 CompiledProgram compile(const Graph& graph, Store& store,
-                        const std::map<std::string, std::string>& stored) {
-  return Compiler(graph, store, stored).run();
+                        const std::map<std::string, std::string>& stored, Fusion fusion) {
+  return Compiler(graph, store, stored, fusion).run();
 }
 
 }  // namespace sigma1

@@ -45,6 +45,6 @@ struct CompiledProgram {
 };
 
 CompiledProgram compile(const Graph& graph, Store& store,
-                        const std::map<std::string, std::string>& stored);
+                        const std::map<std::string, std::string>& stored, Fusion fusion);
 
 }  // namespace sigma1

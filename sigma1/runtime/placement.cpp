@@ -21,7 +21,8 @@ bool is_constant(const Node& node) { return node.op == &constant_op || node.op =
 
 class Placer {
  public:
-  Placer(const Graph& graph, const std::map<std::string, std::string>& stored) : graph_(graph) {
+  Placer(const Graph& graph, const std::map<std::string, std::string>& stored, Fusion fusion)
+      : graph_(graph), fusion_(fusion) {
     for (const Node& node : graph.nodes()) {
       first_id_.push_back(static_cast<int>(root_.size()));
       for (size_t o = 0; o < node.outputs.size(); ++o)
@@ -84,7 +85,8 @@ class Placer {
       if (node.op->rounds_itself) place(id(value(i, 0))).scale = scale_count_++;
       if (is_constant(node)) constant_nodes_.push_back(i);
     }
-    for (std::vector<int>& group : pointwise_groups(graph_, is_pointwise)) {
+    auto joins = [&](const Node& node) { return fusion_ == Fusion::chains && is_pointwise(node); };
+    for (std::vector<int>& group : pointwise_groups(graph_, joins)) {
       const Node& node = graph_.node(group.back());
       if (is_bound(node) || is_constant(node)) continue;
       for (size_t i = 0; i + 1 < group.size(); ++i) {
@@ -244,6 +246,7 @@ class Placer {
   };
 
   const Graph& graph_;
+  Fusion fusion_;
   std::vector<int> first_id_, root_, first_, last_;
   std::vector<Place> places_;
   std::vector<StoredType> types_;
@@ -254,8 +257,9 @@ class Placer {
 
 }  // namespace
 
-Placement place_values(const Graph& graph, const std::map<std::string, std::string>& stored) {
-  return Placer(graph, stored).run();
+Placement place_values(const Graph& graph, const std::map<std::string, std::string>& stored,
+                       Fusion fusion) {
+  return Placer(graph, stored, fusion).run();
 }
 
 Cast storage(const Node& node, size_t output) {

@@ -8,6 +8,7 @@
 
 #include "sigma1/analysis/memory_plan.h"
 #include "sigma1/graph/graph.h"
+#include "sigma1/runtime/program.h"
 
 namespace sigma1 {
 
@@ -37,7 +38,8 @@ struct Placement {
 };
 
 // `stored`: outputs of the graph that live in the store, and their names there.
-Placement place_values(const Graph& graph, const std::map<std::string, std::string>& stored);
+Placement place_values(const Graph& graph, const std::map<std::string, std::string>& stored,
+                       Fusion fusion = Fusion::chains);
 
 // How an output is stored: fp32 unless lowering said otherwise.
 Cast storage(const Node& node, size_t output);

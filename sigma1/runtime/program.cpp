@@ -10,9 +10,9 @@
 namespace sigma1 {
 
 Program::Program(std::shared_ptr<const Graph> graph, Store& store,
-                 const std::map<std::string, std::string>& stored, uint64_t seed)
+                 const std::map<std::string, std::string>& stored, uint64_t seed, Fusion fusion)
     : graph_(std::move(graph)), seed_(seed) {
-  CompiledProgram compiled = compile(*graph_, store, stored);
+  CompiledProgram compiled = compile(*graph_, store, stored, fusion);
   instructions_ = std::move(compiled.instructions);
   outputs_ = std::move(compiled.outputs);
   owned_ = std::move(compiled.owned);

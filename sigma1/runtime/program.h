@@ -25,6 +25,9 @@ struct InstructionTime {
   double milliseconds = 0;
 };
 
+// Whether chains of pointwise ops run as one loop, or every tensor is stored, to be looked at.
+enum class Fusion { chains, none };
+
 // Sees a node's output right after it was computed; what is fused away is not seen.
 using Observer = std::function<void(const Node& node, size_t output, const cpu::Buffer& buffer)>;
 
@@ -36,7 +39,8 @@ class Program {
   // zero. An output of the graph listed in `stored` lives in the store under the given name: after
   // a run it is there.
   Program(std::shared_ptr<const Graph> graph, Store& store,
-          const std::map<std::string, std::string>& stored = {}, uint64_t seed = 0);
+          const std::map<std::string, std::string>& stored = {}, uint64_t seed = 0,
+          Fusion fusion = Fusion::chains);
   ~Program();
   Program(const Program&) = delete;
   Program& operator=(const Program&) = delete;

@@ -3,6 +3,7 @@
 
 #include "sigma1/base/error.h"
 #include "sigma1/graph/sources.h"
+#include "sigma1/train/scale_probe.h"
 #include "sigma1/train/train_config.h"
 
 namespace sigma1 {
@@ -36,6 +37,8 @@ void check_counts(const TrainConfig& config) {
                             {"evaluate-every", config.evaluate_every},
                             {"evaluate-limit", config.evaluate_limit},
                             {"checkpoint-every", config.checkpoint_every},
+                            {"probe-every", config.probe_every},
+                            {"monitor-every", config.monitor_every},
                             {"warmup", config.warmup},
                             {"half-life", config.half_life},
                             {"seed", config.seed}}) {
@@ -44,6 +47,19 @@ void check_counts(const TrainConfig& config) {
   if (config.context >= size.time) {
     throw Error("masked: expected fewer than the {} characters of a sequence, got {}", size.time,
                 config.context);
+  }
+}
+
+void check_probes(const TrainConfig& config) {
+  if (!config.probe.empty()) ProbeFilter filter(config.probe);
+  for (auto [key, value] : {std::pair{"saturation-limit", config.saturation_limit},
+                            {"underflow-limit", config.underflow_limit}}) {
+    if (!(value >= 0 && value <= 1)) {
+      throw Error("{}: expected a share from 0 to 1, got {}", key, value);
+    }
+  }
+  if (config.demote && config.monitor_every == 0) {
+    throw Error("demote: expected monitor-every above 0, or nothing is seen to saturate");
   }
 }
 
@@ -62,21 +78,17 @@ void check_optimiser(const TrainConfig& config) {
   }
 }
 
-// The rest is known to the model alone, so it is built: what is wrong should show before a text of
-// gigabytes is read.
-void check_model(const TrainConfig& config) {
+}  // namespace
+
+bool TrainConfig::reads_text() const {
   Graph graph;
-  build_model(graph, config.model, config.size);
+  build_model(graph, model, size);
   auto reads = [&](std::string_view name) {
     return std::ranges::any_of(
         graph.nodes(), [&](const Node& node) { return node.op == &input_op && node.name == name; });
   };
-  if (!reads("tokens") || !reads("mask")) {
-    throw Error("model: expected one that reads text, char_lm or gpt, got '{}'", config.model);
-  }
+  return reads("tokens") && reads("mask");
 }
-
-}  // namespace
 
 void TrainConfig::check() const {
   Method parsed = Method::parse(method);
@@ -87,12 +99,17 @@ void TrainConfig::check() const {
   }
   check_counts(*this);
   check_optimiser(*this);
+  check_probes(*this);
   Precision formats = resolved_precision();
   if (parsed.kind == Method::Kind::per_tensor && formats.matmul == "stored") {
     throw Error("method per-tensor: expected a precision that casts before products, as fp8 does");
   }
   check_schedule(resolved_schedule());
-  check_model(*this);
+  // The rest is known to the model alone, so it is built: what is wrong should show before a text
+  // of gigabytes is read.
+  if (!reads_text()) {
+    throw Error("model: expected one that reads text, char_lm or gpt, got '{}'", model);
+  }
 }
 
 }  // namespace sigma1

@@ -38,6 +38,26 @@ Corpus load_corpus(const std::string& train_path, const std::string& valid_path,
   return corpus;
 }
 
+std::vector<uint16_t> random_tokens(int64_t vocabulary, size_t count, const RandomStream& random) {
+  std::vector<uint16_t> tokens(count);
+  for (size_t i = 0; i < count; ++i) {
+    tokens[i] = static_cast<uint16_t>(random.uniform(i) * static_cast<double>(vocabulary));
+  }
+  return tokens;
+}
+
+Corpus random_corpus(int64_t vocabulary, size_t count, uint64_t seed) {
+  constexpr char32_t kFirst = 0x20000;  // from here on all 16 bits of ids are characters
+  std::string lines;
+  for (int64_t i = 0; i < vocabulary; ++i) {
+    lines += fmt::format("U+{:04X}\n", static_cast<uint32_t>(kFirst) + static_cast<uint32_t>(i));
+  }
+  Corpus corpus{Vocabulary::parse(lines), {}, {}};
+  corpus.train = random_tokens(vocabulary, count, RandomStream(seed, "random corpus"));
+  corpus.valid = random_tokens(vocabulary, count / 10, RandomStream(seed, "random corpus/valid"));
+  return corpus;
+}
+
 std::vector<uint16_t> load_tokens(const std::string& path, const Vocabulary& vocabulary) {
   std::string text = read_text(path);
   try {

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "sigma1/base/rng.h"
 #include "sigma1/data/vocabulary.h"
 
 namespace sigma1 {
@@ -18,6 +19,10 @@ struct Corpus {
 // the training text is kept for it. Ids are cached in `cache_folder`, unless that is empty.
 Corpus load_corpus(const std::string& train_path, const std::string& valid_path,
                    const std::string& cache_folder);
+
+// What stands in for a text where there is none: independent tokens, each as frequent as any other.
+std::vector<uint16_t> random_tokens(int64_t vocabulary, size_t count, const RandomStream& random);
+Corpus random_corpus(int64_t vocabulary, size_t count, uint64_t seed);
 
 // One text by the alphabet of a checkpoint. Throws Error for a character it lacks.
 std::vector<uint16_t> load_tokens(const std::string& path, const Vocabulary& vocabulary);

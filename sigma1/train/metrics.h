@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "sigma1/base/file.h"
+#include "sigma1/train/step_log.h"
 
 namespace sigma1 {
 
@@ -19,17 +19,15 @@ struct Metric {
 
 class MetricsFile {
  public:
-  // Keeps what the file has of steps up to `last_step`, the one resumed from, and drops the rest:
-  // all of it for a new run. A last line that an end of the program cut short is dropped; any other
-  // line that is not of this kind is an Error.
-  explicit MetricsFile(const std::filesystem::path& path, int64_t last_step = -1);
+  explicit MetricsFile(const std::filesystem::path& path, int64_t last_step = -1)
+      : log_(path, last_step) {}
 
   // Appends {"step":…, …} in the given order; a number that JSON cannot hold (infinity, NaN) as
-  // null. The line is handed to the system before this returns.
+  // null.
   void write(int64_t step, std::span<const Metric> metrics);
 
  private:
-  AppendFile file_;
+  StepLog log_;
 };
 
 // One metric of a run over its steps; lines without it are passed over, and null is NaN.

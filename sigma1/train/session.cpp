@@ -59,6 +59,12 @@ void write_batch(Store& store, const Batch& batch) {
   store.write("mask", batch.mask);
 }
 
+Batch step_batch(const TrainConfig& config, const Corpus& corpus, int64_t step, int64_t part) {
+  auto index = static_cast<uint64_t>(step * config.accumulate + part);
+  return training_batch(corpus.train, config.size.batch, static_cast<uint64_t>(config.seed), index,
+                        window_sizes(config));
+}
+
 void LossScaler::saw(bool overflow) {
   constexpr int64_t kGrowAfter = 2000;  // steps, as in Micikevicius et al. (2018)
   if (overflow) {
@@ -82,9 +88,7 @@ Session::Session(TrainConfig config, const Corpus& corpus)
   bool aligns =
       Method::parse(config_.method).kind == Method::Kind::unit && config_.align == "measure";
   if (aligns) {
-    Batch batch = training_batch(corpus.train, config_.size.batch,
-                                 static_cast<uint64_t>(config_.seed), 0, window_sizes(config_));
-    joins_ = aligned_weights(measure_joins(config_, batch));
+    joins_ = aligned_weights(measure_joins(config_, step_batch(config_, corpus, 0)));
   }
   build();
   auto seed = static_cast<uint64_t>(config_.seed);
@@ -127,6 +131,8 @@ Session::Session(const Checkpoint& checkpoint, const Corpus* corpus) : corpus_(c
 
 void Session::build() {
   auto seed = static_cast<uint64_t>(config_.seed);
+  parameters_.clear();
+  kept_.clear();
   StepGraph evaluation = evaluation_graph(config_, joins_);
   evaluation_ = std::make_unique<Program>(evaluation.graph, store_, evaluation.stored, seed);
   for (Value parameter : evaluation.graph->parameters()) {
@@ -178,6 +184,12 @@ void Session::save(const std::filesystem::path& folder) const {
                   static_cast<int>(std::min<int64_t>(config_.keep_checkpoints, 1 << 30)));
 }
 
+void Session::demote(const std::string& product) {
+  if (!config_.matmul_overrides.empty()) config_.matmul_overrides += ",";
+  config_.matmul_overrides += product + "=fp16";
+  build();
+}
+
 // Runs every batch of the step; gives the mean loss.
 double Session::accumulate_gradients(double seed_gradient) {
   double loss = 0;
@@ -187,11 +199,9 @@ double Session::accumulate_gradients(double seed_gradient) {
   std::string seed_name(kGradientSeed);
   if (store_.contains(seed_name)) store_.fill(seed_name, static_cast<float>(seed_gradient));
   for (int64_t i = 0; i < config_.accumulate; ++i) {
-    auto index = static_cast<uint64_t>(step_ * config_.accumulate + i);
-    Batch batch = training_batch(corpus_->train, config_.size.batch,
-                                 static_cast<uint64_t>(config_.seed), index, window_sizes(config_));
+    Batch batch = step_batch(config_, *corpus_, step_, i);
     write_batch(store_, batch);
-    gradients_->run(index);
+    gradients_->run(static_cast<uint64_t>(step_ * config_.accumulate + i));
     double positions = static_cast<double>(batch.mask.size());
     loss += gradients_->scalar("loss") * positions / counted(batch);
   }

@@ -17,6 +17,8 @@ namespace sigma1 {
 // Parameters as their initialisation says, random numbers keyed by name.
 void initialise_parameters(Store& store, const Graph& graph, uint64_t seed);
 void write_batch(Store& store, const Batch& batch);
+// What a run reads at a step; `part` of those whose gradients it sums.
+Batch step_batch(const TrainConfig& config, const Corpus& corpus, int64_t step, int64_t part = 0);
 
 // A run that went to infinity: no mistake of the user's in a sweep, which looks for the limit.
 class NotFinite : public Error {
@@ -63,6 +65,9 @@ class Session {
   Evaluation evaluate(std::span<const uint16_t> text,
                       const std::function<void(int64_t done, int64_t total)>& progress = {});
   void save(const std::filesystem::path& folder) const;
+
+  // From now on the matrix product reads fp16, or what is stored in 16 bits, instead of its 8.
+  void demote(const std::string& product);
 
   const Store& store() const { return store_; }
 

@@ -6,6 +6,7 @@
 #include "sigma1/graph/rewrite.h"
 #include "sigma1/ops/pointwise.h"
 #include "sigma1/ops/residual.h"
+#include "sigma1/ops/softmax.h"
 #include "sigma1/ops/update.h"
 #include "sigma1/passes/differentiate.h"
 #include "sigma1/passes/lowering.h"
@@ -23,6 +24,16 @@ void set_join_weights(Graph& graph, const JoinWeights& joins) {
     auto found = joins.find(graph.node(i).name);
     if (found != joins.end()) graph.node(i).attributes.set("weights", found->second);
   }
+}
+
+// A layer alone learns to give noise, so that gradients flow as in a model.
+void add_missing_loss(Graph& graph) {
+  for (const auto& [name, value] : graph.outputs()) {
+    if (name == "loss") return;
+  }
+  Value y = graph.outputs().front().second;
+  Value target = graph.input("target", y.type(), false);
+  graph.mark_output("loss", mse(y, target, LossReduction::mean));
 }
 
 // Outputs that a delayed cast asks for are kept from step to step.
@@ -148,6 +159,7 @@ std::string master_name(const std::string& parameter) { return parameter + "/mas
 std::shared_ptr<Graph> scaled_model(const TrainConfig& config, const JoinWeights& joins) {
   auto graph = std::make_shared<Graph>();
   build_model(*graph, config.model, config.size);
+  add_missing_loss(*graph);
   set_join_weights(*graph, joins);
   Method method = Method::parse(config.method);
   if (method.kind == Method::Kind::unit) unit_scale(*graph, config.scaling());
@@ -156,11 +168,20 @@ std::shared_ptr<Graph> scaled_model(const TrainConfig& config, const JoinWeights
 }
 
 StepGraph gradient_graph(const TrainConfig& config, const JoinWeights& joins) {
-  StepGraph step{scaled_model(config, joins), {}};
+  StepGraph step = labelled_gradient_graph(config, joins).step;
+  fuse_loss(*step.graph);
+  remove_dead_nodes(*step.graph);
+  return step;
+}
+
+LabelledGraph labelled_gradient_graph(const TrainConfig& config, const JoinWeights& joins) {
+  LabelledGraph labelled{{scaled_model(config, joins), {}}, {}};
+  StepGraph& step = labelled.step;
   Graph& graph = *step.graph;
   graph.keep_outputs({"loss"});
   bool moving_seed = Method::parse(config.method).kind == Method::Kind::auto_loss_scale;
   Gradients gradients = differentiate(graph, graph.output("loss"), moving_seed);
+  labelled.labels = label_tensors(graph, gradients);
   for (Value parameter : graph.parameters()) {
     std::string name = gradient_name(graph.node(parameter.node).name);
     Value gradient = gradients.of(parameter);
@@ -174,12 +195,11 @@ StepGraph gradient_graph(const TrainConfig& config, const JoinWeights& joins) {
     graph.mark_output(name, gradient);
     step.stored[name] = name;
   }
+  remove_dead_nodes(graph);  // or fold would take what they read for shared
   fold(graph);
   lower_precision(graph, config.resolved_precision());
-  fuse_loss(graph);
-  remove_dead_nodes(graph);
   add_histories(step);
-  return step;
+  return labelled;
 }
 
 StepGraph update_graph(const TrainConfig& config, const JoinWeights& joins) {

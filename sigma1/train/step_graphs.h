@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "sigma1/graph/graph.h"
+#include "sigma1/train/tensor_labels.h"
 #include "sigma1/train/train_config.h"
 
 namespace sigma1 {
@@ -37,6 +38,13 @@ std::shared_ptr<Graph> scaled_model(const TrainConfig& config, const JoinWeights
 // Loss, and the gradient of every parameter, added to what is there when several batches make a
 // step.
 StepGraph gradient_graph(const TrainConfig& config, const JoinWeights& joins);
+// The same for looking at: with labels, and every tensor that a label names still apart. A model
+// without a loss, a layer only, gets a squared error.
+struct LabelledGraph {
+  StepGraph step;
+  TensorLabels labels;
+};
+LabelledGraph labelled_gradient_graph(const TrainConfig& config, const JoinWeights& joins);
 // Parameters, gradients and optimiser state to their next values.
 StepGraph update_graph(const TrainConfig& config, const JoinWeights& joins);
 // Loss alone, and the scores it is taken from when asked for.

@@ -1,5 +1,6 @@
 #include "sigma1/train/train_config.h"
 
+#include <algorithm>
 #include <cmath>
 #include <fstream>
 #include <limits>
@@ -91,6 +92,20 @@ const Field kFields[] = {
      own<&TrainConfig::checkpoint_every>},
     {"keep", "checkpoints kept", own<&TrainConfig::keep_checkpoints>},
     {"log-every", "steps between lines of metrics", own<&TrainConfig::log_every>},
+    {"probe",
+     "tensors whose scales are recorded: all, none, or a list of ROLE, ROLE:NAME, NAME; "
+     "default: all, in sweeps none",
+     own<&TrainConfig::probe>},
+    {"probe-every", "steps between records of scales, beside the first; 0: an eighth of all",
+     own<&TrainConfig::probe_every>},
+    {"monitor-every", "steps between looks at what formats lose; 0: never",
+     own<&TrainConfig::monitor_every>},
+    {"saturation-limit", "share of a tensor's numbers that may be too large before it is told",
+     own<&TrainConfig::saturation_limit>},
+    {"underflow-limit", "share of a tensor's numbers that may become zero before it is told",
+     own<&TrainConfig::underflow_limit>},
+    {"demote", "move products whose inputs saturate from 8 bits to fp16",
+     own<&TrainConfig::demote>},
 };
 
 const Field& find_field(std::string_view key) {
@@ -248,6 +263,10 @@ Schedule TrainConfig::resolved_schedule() const {
   result.steps = steps;
   if (schedule == "half-life" && half_life > 0) result.half_life = static_cast<double>(half_life);
   return result;
+}
+
+int64_t TrainConfig::interval(int64_t asked) const {
+  return asked > 0 ? asked : std::max<int64_t>(1, steps / 8);
 }
 
 ScalingOptions TrainConfig::scaling() const {

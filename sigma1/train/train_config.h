@@ -43,6 +43,11 @@ struct TrainConfig {
   int64_t checkpoint_every = 0;
   int64_t keep_checkpoints = 3;
   int64_t log_every = 1;
+  std::string probe;        // tensors to record: all, none, ROLE, ROLE:NAME, NAME; empty: as train
+  int64_t probe_every = 0;  // 0: an eighth of the steps
+  int64_t monitor_every = 100;                              // 0: never
+  double saturation_limit = 0.001, underflow_limit = 0.05;  // shares that are told
+  bool demote = false;
 
   // Throws Error, with the nearest key, when there is none, or the text does not fit it.
   void set(std::string_view key, std::string_view text);
@@ -53,9 +58,14 @@ struct TrainConfig {
   // Throws Error for settings that contradict each other or make no sense.
   void check() const;
 
+  // Whether the model can be trained; others are layers to look at.
+  bool reads_text() const;
+
   // What the settings amount to.
   Precision resolved_precision() const;
   Schedule resolved_schedule() const;
+  // Steps between two of a kind, where 0 stands for an eighth of the run.
+  int64_t interval(int64_t asked) const;
   ScalingOptions scaling() const;
 };
 

@@ -1,14 +1,20 @@
 #include "sigma1/train/trainer.h"
 
 #include <cmath>
+#include <nlohmann/json.hpp>
 #include <numbers>
 
+#include "sigma1/backend/cpu/gemm.h"
 #include "sigma1/base/error.h"
 #include "sigma1/base/file.h"
+#include "sigma1/base/machine.h"
+#include "sigma1/base/parallel.h"
+#include "sigma1/numerics/convert.h"
 #include "sigma1/runtime/gemm_floor.h"
 #include "sigma1/train/event_file.h"
 #include "sigma1/train/metrics.h"
 #include "sigma1/train/progress.h"
+#include "sigma1/train/run_record.h"
 
 namespace sigma1 {
 namespace {
@@ -35,17 +41,31 @@ void make_folder(const RunOptions& options) {
   if (failure) throw Error("{}: cannot be made: {}", options.folder.string(), failure.message());
 }
 
-// An interval of 0 stands for an eighth of the run.
-int64_t interval(int64_t asked, const TrainConfig& config) {
-  return asked > 0 ? asked : std::max<int64_t>(1, config.steps / 8);
-}
-
 std::span<const uint16_t> validation_text(const TrainConfig& config, const Corpus& corpus) {
   std::span<const uint16_t> text = corpus.valid;
   if (config.evaluate_limit > 0) {
     text = text.first(std::min(text.size(), static_cast<size_t>(config.evaluate_limit)));
   }
   return text;
+}
+
+std::string machine_json() {
+  return nlohmann::ordered_json{{"version", version()},
+                                {"processor", processor_name()},
+                                {"threads", thread_count()},
+                                {"instruction_set", to_string(instruction_set())},
+                                {"gemm", cpu::gemm_library()}}
+      .dump();
+}
+
+std::string probe_of(const TrainConfig& config, const RunOptions& options) {
+  return config.probe.empty() ? options.default_probe : config.probe;
+}
+
+// A name that no tensor has should not be found out after hours, by a file without any.
+void check_probe(const Session& session, const std::string& filter) {
+  if (ProbeFilter(filter).wants_nothing()) return;
+  ScaleProbe(session.config(), session.joins(), {.filter = filter});
 }
 
 class Run {
@@ -57,6 +77,8 @@ class Run {
         valid_text_(validation_text(config_, corpus)),
         metrics_(options.folder / "metrics.jsonl", session.step() == 0 ? -1 : session.step()),
         events_(options.folder / "events", session.step() == 0 ? -1 : session.step()),
+        record_(options.folder, session, corpus, probe_of(config_, options),
+                [this](const std::string& text) { warn(text); }),
         started_at_(steady_seconds()),
         first_step_(session.step()) {
     if (!options.terminal || !is_terminal(options.terminal)) return;
@@ -66,16 +88,18 @@ class Run {
 
   RunResult run() {
     RunResult result;
+    if (session_.step() == 0) record_.look(events_);
     while (session_.step() < config_.steps) {
       step();
       options_.stepped(session_.step());
-      if (session_.step() % interval(config_.evaluate_every, config_) == 0 ||
+      record_.look(events_);
+      if (session_.step() % config_.interval(config_.evaluate_every) == 0 ||
           session_.step() == config_.steps) {
         result.valid = evaluate();
       }
       bool stopped = options_.stop && options_.stop();
       int64_t every = config_.checkpoint_every > 0 ? config_.checkpoint_every
-                                                   : interval(config_.evaluate_every, config_);
+                                                   : config_.interval(config_.evaluate_every);
       if (stopped || session_.step() % every == 0 || session_.step() == config_.steps) {
         events_.flush();  // a resumed run does not write these steps again
         session_.save(checkpoint_folder(options_.folder));
@@ -100,9 +124,8 @@ class Run {
     auto tokens = static_cast<double>(config_.size.batch * config_.size.time * config_.accumulate);
     int64_t step = session_.step();
     if (result.skipped) {
-      if (progress_) progress_->finish();
-      options_.warn(fmt::format("step {}: skipped, the loss scale goes to {}", step,
-                                session_.loss_scaler().scale));
+      record_.skipped_step(
+          step, fmt::format("skipped, the loss scale goes to {}", session_.loss_scaler().scale));
     }
     if (step % config_.log_every == 0 || step == config_.steps) {
       metrics_.write(step, std::vector<Metric>{{"loss", result.loss},
@@ -113,6 +136,11 @@ class Run {
       events_.scalar("tokens_per_s", step, tokens / seconds);
     }
     show(result.loss, tokens, seconds);
+  }
+
+  void warn(const std::string& text) {
+    if (progress_) progress_->finish();
+    options_.warn(text);
   }
 
   void show(double loss, double tokens, double seconds) {
@@ -146,6 +174,7 @@ class Run {
   std::span<const uint16_t> valid_text_;
   MetricsFile metrics_;
   EventFile events_;
+  RunRecord record_;
   std::optional<ProgressLine> progress_;
   double started_at_;
   int64_t first_step_;
@@ -179,10 +208,12 @@ RunResult train(const TrainConfig& config, const RunOptions& options, const Corp
     session.emplace(checkpoint, &corpus);
   } else {
     session.emplace(config, corpus);
+    check_probe(*session, probe_of(config, options));
     // Only now, when nothing can be wrong with the settings and texts any more.
     make_folder(options);
     write_file(config_path(options.folder).string(), config.to_json() + "\n");
   }
+  write_file((options.folder / "machine.json").string(), machine_json() + "\n");
   return Run(*session, corpus, options).run();
 }
 

@@ -1,7 +1,10 @@
 // A run in a folder: trains, validates, writes metrics, curves and checkpoints, and goes on where
 // it was stopped.
 //
-//   RUN/config.json  metrics.jsonl  events/  checkpoints/step-….safetensors
+//   RUN/config.json   settings              machine.json   what it ran on
+//       metrics.jsonl losses and rates      scales.jsonl   every tensor, at times
+//       events.jsonl  what was told         monitor.jsonl  what formats lost
+//       events/       for TensorBoard       checkpoints/step-….safetensors
 #pragma once
 
 #include <cstdio>
@@ -21,6 +24,7 @@ struct RunOptions {
   std::function<bool()> stop = {};  // asked after every step: save and leave?
   std::function<void(int64_t step)> stepped = [](int64_t) {};  // told after every step
   std::function<void(const std::string&)> warn = [](const std::string&) {};
+  std::string default_probe = "none";  // tensors to record where the config does not say
 };
 
 struct RunResult {

@@ -158,6 +158,12 @@ TEST(Convert, StochasticBitsDoNotDependOnThreads) {
   EXPECT_NE(one, many);
 }
 
+TEST(Convert, InstructionSetsHaveNames) {
+  EXPECT_EQ(to_string(InstructionSet::baseline), "baseline");
+  EXPECT_EQ(to_string(InstructionSet::avx2), "AVX2");
+  EXPECT_EQ(to_string(InstructionSet::avx512), "AVX-512");
+}
+
 TEST(Convert, SizesAndStorageMustFit) {
   std::vector<float> values(3);
   std::vector<uint8_t> bytes(3), too_few(2);

@@ -100,6 +100,21 @@ TEST(FloatFormat, AnyEXmY) {
   EXPECT_EQ(named("e3m0").max(), 8);
 }
 
+TEST(FloatFormat, NamesLeadBackToTheFormat) {
+  for (const NamedFormat& format : named_formats()) {
+    EXPECT_EQ(named(format_name(format.format)), format.format) << format.name;
+  }
+  for (const char* name : {"e6m9", "e3m4", "e3m4fn", "e3m4fnuz", "e3m0"}) {
+    EXPECT_EQ(format_name(named(name)), name);
+  }
+  EXPECT_EQ(format_name(named("fp8_e4m3")), "e4m3");
+  EXPECT_EQ(format_name(named("fp8_e5m2fnuz")), "e5m2fnuz");
+  EXPECT_EQ(format_name(named("fp4")), "e2m1");
+  EXPECT_EQ(format_name(named("e5m10")), "fp16");
+  EXPECT_EQ(format_name(named("bf16")), "bf16");
+  EXPECT_EQ(format_name(named("int8")), "int8");
+}
+
 TEST(FloatFormat, ErrorsSayWhatWasExpected) {
   EXPECT_NE(error_of("fp8_e4m4x").find("did you mean fp8_e4m3"), std::string::npos);
   EXPECT_NE(error_of("fq16").find("did you mean"), std::string::npos);

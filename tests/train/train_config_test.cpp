@@ -180,7 +180,16 @@ TEST(TrainConfig, BadValuesAreNamedWithTheirKey) {
                            {"evaluate-limit", "-1"},
                            {"checkpoint-every", "-1"},
                            {"keep", "0"},
-                           {"log-every", "0"}}) {
+                           {"log-every", "0"},
+                           {"probe", "gradx:"},
+                           {"probe", "layer0:head"},
+                           {"probe", "head,"},
+                           {"probe-every", "-1"},
+                           {"monitor-every", "-1"},
+                           {"saturation-limit", "-0.1"},
+                           {"saturation-limit", "1.5"},
+                           {"underflow-limit", "-0.1"},
+                           {"underflow-limit", "1.5"}}) {
     std::string message = message_of_check(key, text);
     EXPECT_TRUE(says(message, key)) << key << "=" << text << ": " << message;
     EXPECT_TRUE(says(message, "expected") || says(message, "unknown")) << message;
@@ -205,6 +214,29 @@ TEST(TrainConfig, SettingsThatContradictEachOtherAreNamed) {
   config = TrainConfig();
   config.warmup = config.steps + 1;
   EXPECT_TRUE(says(error_of([&] { config.check(); }), "warmup"));
+  config = TrainConfig();
+  config.demote = true;
+  EXPECT_NO_THROW(config.check());
+  config.monitor_every = 0;
+  std::string message = error_of([&] { config.check(); });
+  EXPECT_TRUE(message.starts_with("demote: expected monitor-every above 0")) << message;
+}
+
+TEST(TrainConfig, TensorsAreProbedByRoleAndName) {
+  for (const char* probe :
+       {"all", "none", "gradx", "layer0/*", "weight:head,gradw:head", "activation,layer*/ffn"}) {
+    TrainConfig config;
+    config.probe = probe;
+    EXPECT_NO_THROW(config.check()) << probe;
+  }
+  for (auto [key, text] : {std::pair{"demote", "1"},
+                           {"probe-every", "x"},
+                           {"monitor-every", "0.5"},
+                           {"saturation-limit", "few"},
+                           {"underflow-limit", "nan"}}) {
+    std::string message = message_of_set(key, text);
+    EXPECT_TRUE(message.starts_with(fmt::format("{}: expected", key))) << message;
+  }
 }
 
 TEST(TrainConfig, OnlyModelsThatReadTextCanBeTrained) {

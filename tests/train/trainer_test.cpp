@@ -1,57 +1,14 @@
 #include "sigma1/train/trainer.h"
 
-#include <nlohmann/json.hpp>
-#include <set>
-
-#include "sigma1/base/file.h"
+#include "sigma1/base/parallel.h"
 #include "sigma1/train/generate.h"
-#include "tests/data/temporary_folder.h"
-#include "tests/train/tiny_run.h"
+#include "tests/train/run_folder.h"
 
 namespace sigma1 {
 namespace {
 
 namespace fs = std::filesystem;
-using Json = nlohmann::ordered_json;
-
-std::vector<Json> lines_of(const fs::path& path) {
-  std::vector<Json> lines;
-  std::ifstream file(path);
-  for (std::string line; std::getline(file, line);) lines.push_back(Json::parse(line));
-  return lines;
-}
-
-// Without what differs from run to run.
-std::vector<Json> without_rates(std::vector<Json> lines) {
-  for (Json& line : lines) line.erase("tokens_per_s");
-  return lines;
-}
-
-std::set<std::string> names_in(const fs::path& folder) {
-  std::set<std::string> names;
-  for (const auto& entry : fs::directory_iterator(folder)) names.insert(entry.path().filename());
-  return names;
-}
-
-class Trainer : public TemporaryFolderTest {
- protected:
-  TrainConfig config(Settings settings = {}) {
-    TrainConfig result = tiny_config({{"steps", "20"}, {"evaluate-every", "5"}});
-    for (const auto& [key, value] : settings) result.set(key, value);
-    result.train_text = write("text.txt", tiny_text());
-    return result;
-  }
-  fs::path run_folder(const std::string& name = "run") { return folder_ / name; }
-  std::vector<Json> metrics(const std::string& name = "run") {
-    return lines_of(run_folder(name) / "metrics.jsonl");
-  }
-  // Stops after so many steps of this part.
-  RunResult run_some(const TrainConfig& config, bool resume, int steps) {
-    RunOptions options{.folder = run_folder(), .resume = resume};
-    options.stop = [&] { return --steps == 0; };
-    return train(config, options);
-  }
-};
+class Trainer : public RunFolderTest {};
 
 TEST_F(Trainer, LeavesWhatARunFolderHas) {
   RunResult result = train(config(), {.folder = run_folder()});
@@ -59,12 +16,22 @@ TEST_F(Trainer, LeavesWhatARunFolderHas) {
   EXPECT_EQ(result.steps, 20);
   EXPECT_EQ(result.valid.characters, 400);
   EXPECT_EQ(names_in(run_folder()),
-            (std::set<std::string>{"config.json", "metrics.jsonl", "events", "checkpoints"}));
+            (std::set<std::string>{"config.json", "machine.json", "metrics.jsonl", "scales.jsonl",
+                                   "monitor.jsonl", "events.jsonl", "events", "checkpoints"}));
   EXPECT_EQ(run_config(run_folder()).to_json(), config().to_json());
   EXPECT_EQ(names_in(run_folder() / "checkpoints"),
             (std::set<std::string>{"step-00000010.safetensors", "step-00000015.safetensors",
                                    "step-00000020.safetensors"}));
   EXPECT_EQ(names_in(run_folder() / "events").size(), 1U);
+}
+
+TEST_F(Trainer, SaysWhatItRanOn) {
+  train(config(), {.folder = run_folder()});
+  Json machine = Json::parse(content("machine.json"));
+  for (const char* key : {"version", "processor", "instruction_set", "gemm"}) {
+    EXPECT_FALSE(machine.value(key, "").empty()) << machine;
+  }
+  EXPECT_EQ(machine["threads"], thread_count());
 }
 
 TEST_F(Trainer, WritesALineAStepAndALineAValidation) {
@@ -123,7 +90,7 @@ TEST_F(Trainer, AStoppedAndResumedRunEqualsAWholeOne) {
   run_some(run_config(run_folder()), true, 5);
   RunResult last = train(run_config(run_folder()), {.folder = run_folder(), .resume = true});
   EXPECT_TRUE(last.finished);
-  EXPECT_EQ(without_rates(metrics()), without_rates(metrics("whole")));
+  EXPECT_EQ(lasting_metrics(), lasting_metrics("whole"));
 }
 
 TEST_F(Trainer, AFinishedRunResumedChangesNothing) {
@@ -147,7 +114,7 @@ TEST_F(Trainer, ResumesARunThatHasNoCheckpointYetFromItsStart) {
       write("run/checkpoints/step-00000003.safetensors.part", "half");
     }
     train(run_config(run_folder()), {.folder = run_folder(), .resume = true});
-    EXPECT_EQ(without_rates(metrics()), without_rates(metrics("whole")));
+    EXPECT_EQ(lasting_metrics(), lasting_metrics("whole"));
   }
 }
 
@@ -162,7 +129,7 @@ TEST_F(Trainer, PassesOverABrokenCheckpointWithAWarning) {
   train(run_config(run_folder()), options);
   ASSERT_EQ(warnings.size(), 1U);
   EXPECT_NE(warnings[0].find("step-00000020"), std::string::npos) << warnings[0];
-  EXPECT_EQ(without_rates(metrics()), without_rates(metrics("whole")));
+  EXPECT_EQ(lasting_metrics(), lasting_metrics("whole"));
   for (const auto& entry : fs::directory_iterator(run_folder() / "checkpoints")) {
     fs::resize_file(entry.path(), 10);
   }
@@ -183,6 +150,9 @@ TEST_F(Trainer, WarnsOfSkippedSteps) {
   EXPECT_GT(result.skipped, 0);
   ASSERT_EQ(static_cast<int64_t>(warnings.size()), result.skipped);
   EXPECT_EQ(warnings[0], "step 1: skipped, the loss scale goes to 32768");
+  ASSERT_EQ(static_cast<int64_t>(lines("events.jsonl").size()), result.skipped);
+  EXPECT_EQ(lines("events.jsonl")[0].dump(),
+            R"({"step":1,"kind":"skipped step","text":"skipped, the loss scale goes to 32768"})");
 }
 
 TEST_F(Trainer, MistakesLeaveNoFolder) {
@@ -207,6 +177,9 @@ TEST_F(Trainer, MistakesLeaveNoFolder) {
   expect_nothing_left("16 characters", bad);
   bad.train_text = write("tiny.txt", "abcd");
   expect_nothing_left("valid: expected", bad);
+  bad = good;
+  bad.probe = "gradx:layer7/*";
+  expect_nothing_left("probe: expected tensors of the model, and 'gradx:layer7/*' means none", bad);
   bad = good;
   bad.valid_text = folder_ / "missing.txt";
   expect_nothing_left("missing.txt", bad);
