@@ -99,10 +99,6 @@ std::vector<Tick> narrow_log_ticks(const AxisScale& scale) {
   return ticks.size() > 3 && fits(scale, ticks) ? ticks : linear_ticks(scale);
 }
 
-Text power_label(int base, int exponent) {
-  return {fmt::format("{}", base), signed_text(fmt::format("{}", exponent))};
-}
-
 int power_step(int base, double pixels_per_power, double room) {
   for (int index = 0;; ++index) {
     int step = base == 2 ? 1 << index : static_cast<int>(nice_number(index));
@@ -135,6 +131,10 @@ std::vector<Tick> log_ticks(const AxisScale& scale) {
 }
 
 }  // namespace
+
+Text power_label(int base, int exponent) {
+  return {fmt::format("{}", base), signed_text(fmt::format("{}", exponent))};
+}
 
 std::vector<Tick> ticks_of(const AxisScale& scale) {
   std::vector<Tick> named;

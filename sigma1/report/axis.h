@@ -29,6 +29,9 @@ struct Tick {
   Text label = {};  // empty on a minor tick
 };
 
+// "2" with a raised "−14".
+[[nodiscard]] Text power_label(int base, int exponent);
+
 // Where data lands on the page; from > to on the y axis, because SVG counts downwards.
 class AxisScale {
  public:

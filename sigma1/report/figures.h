@@ -36,6 +36,11 @@ std::string loss_curves_figure(std::span<const NamedCurve> curves, std::string_v
 // that diverged at every rate.
 std::string sweep_figure(const SweepResult& result, std::span<const std::string> by);
 
+// The paper's comparison of residual weightings: for each kind of context and depth, regular and
+// unit-scaled models with each weighting, at their best rate. Needs the keys context, depth, method
+// and residual to be swept.
+std::string residual_figure(const SweepResult& result);
+
 // Bits per character against the learning rate, a line for each combination.
 std::string ladder_figure(const SweepResult& result);
 

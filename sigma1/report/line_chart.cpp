@@ -14,12 +14,6 @@ namespace sigma1 {
 namespace {
 
 constexpr double kLineWidth = 1.8;
-constexpr const char* kInk = "#222222";
-constexpr const char* kGrid = "#e2e2e2";
-
-// Okabe and Ito's palette, which colour-blind readers can tell apart; yellow, weak on white, last.
-constexpr std::array kColours = {"#0072b2", "#d55e00", "#009e73", "#cc79a7",
-                                 "#e69f00", "#56b4e9", "#000000", "#f0e442"};
 // Where the colours run out, each round of them has its own dashes. Those of a dashed series have
 // gaps no shorter than the dashes, for the line underneath, and none has the period of a round, or
 // dashes could fall on dashes all along.
@@ -57,22 +51,12 @@ class Painter {
   }
 
  private:
-  void rule(Point a, Point b, const std::string& colour, double width, const char* dash = "") {
-    svg_.element("line", {{"x1", a.x},
-                          {"y1", a.y},
-                          {"x2", b.x},
-                          {"y2", b.y},
-                          {"stroke", colour},
-                          {"stroke-width", width},
-                          {"stroke-dasharray", dash}});
-  }
-
   void x_axis() {
     for (const Tick& tick : ticks_of(x_)) {
       bool major = !tick.label.body.empty();
       double x = x_.at(tick.value), foot = plot_.bottom();
-      if (major) rule({x, plot_.y}, {x, foot}, kGrid, 0.8);
-      rule({x, foot}, {x, foot + (major ? 6 : 3)}, kInk, major ? 1 : 0.6);
+      if (major) svg_.line({x, plot_.y}, {x, foot}, {kGrid, 0.8});
+      svg_.line({x, foot}, {x, foot + (major ? 6 : 3)}, {kInk, major ? 1 : 0.6});
       if (!major) continue;
       double y = foot + 20;
       for (const std::string& line : split(tick.label.body, '\n')) {
@@ -87,8 +71,8 @@ class Painter {
     for (const Tick& tick : ticks_of(y_)) {
       bool major = !tick.label.body.empty();
       double y = y_.at(tick.value), side = plot_.x;
-      if (major) rule({side, y}, {plot_.right(), y}, kGrid, 0.8);
-      rule({side - (major ? 6 : 3), y}, {side, y}, kInk, major ? 1 : 0.6);
+      if (major) svg_.line({side, y}, {plot_.right(), y}, {kGrid, 0.8});
+      svg_.line({side - (major ? 6 : 3), y}, {side, y}, {kInk, major ? 1 : 0.6});
       if (!major) continue;
       svg_.text({side - 9, y + 0.36 * kTickFont}, kTickFont, tick.label,
                 {{"class", "y-tick"}, {"text-anchor", "end"}, {"fill", kInk}});
@@ -98,15 +82,15 @@ class Painter {
   void marks() {
     for (const PlacedMark& mark : layout_.marks) {
       double top = plot_.y - kMarkRow * (mark.row + 1);
-      rule({mark.x, top + 3}, {mark.x, plot_.bottom()}, "#777777", 0.9, "4 3");
+      svg_.line({mark.x, top + 3}, {mark.x, plot_.bottom()}, {"#777777", 0.9, "4 3"});
       svg_.text({mark.x + 4, top + kMarkFont}, kMarkFont, {mark.label},
                 {{"class", "mark"}, {"fill", "#444444"}});
     }
   }
 
   void frame() {
-    rule({plot_.x, plot_.y}, {plot_.x, plot_.bottom()}, kInk, 1);
-    rule({plot_.x, plot_.bottom()}, {plot_.right(), plot_.bottom()}, kInk, 1);
+    svg_.line({plot_.x, plot_.y}, {plot_.x, plot_.bottom()}, {kInk, 1});
+    svg_.line({plot_.x, plot_.bottom()}, {plot_.right(), plot_.bottom()}, {kInk, 1});
   }
 
   void curves() {
@@ -156,26 +140,8 @@ class Painter {
   }
 
   void point(const Series& series, Point at, size_t index) {
-    constexpr double kDot = 3, kBar = 15, kCross = 4;
-    std::string colour = colour_of(series, index);
-    if (series.mark == PointMark::dot) {
-      svg_.element("circle", {{"class", "point"},
-                              {"cx", at.x},
-                              {"cy", at.y},
-                              {"r", kDot},
-                              {"fill", colour},
-                              {"fill-opacity", series.line ? 1 : 0.7}});
-    } else if (series.mark == PointMark::bar) {
-      rule({at.x - kBar, at.y}, {at.x + kBar, at.y}, colour, 2.4);
-    } else if (series.mark == PointMark::cross) {
-      svg_.element("path",
-                   {{"class", "point"},
-                    {"d", fmt::format("M{0} {1}L{2} {3}M{0} {3}L{2} {1}", svg_number(at.x - kCross),
-                                      svg_number(at.y - kCross), svg_number(at.x + kCross),
-                                      svg_number(at.y + kCross))},
-                    {"stroke", colour},
-                    {"stroke-width", kLineWidth}});
-    }
+    draw_mark(svg_, at,
+              {series.mark, colour_of(series, index), series.line ? 1 : 0.7, series.hollow});
   }
 
   // A line of one point has no length and would not show.
@@ -188,7 +154,8 @@ class Painter {
     for (size_t i = 0; i < chart_.series.size(); ++i, y += kLegendRow) {
       const Series& series = chart_.series[i];
       if (series.line) {
-        rule({x, y}, {x + kSwatch, y}, colour_of(series, i), 1.2 * kLineWidth, dash_of(series, i));
+        svg_.line({x, y}, {x + kSwatch, y},
+                  {colour_of(series, i), 1.2 * kLineWidth, dash_of(series, i)});
       }
       point(series, {x + kSwatch / 2, y}, i);
       svg_.text({x + kSwatch + 7, y + 0.36 * kLegendFont}, kLegendFont, {series.name},
@@ -202,11 +169,8 @@ class Painter {
     svg_.text({plot_.x + plot_.width / 2, layout_.height - 0.8 * kMargin}, kLabelFont,
               {chart_.x.label}, {{"text-anchor", "middle"}, {"fill", kInk}});
     Point at = {kMargin + kTickFont - 2, plot_.y + plot_.height / 2};
-    svg_.text(
-        at, kLabelFont, {chart_.y.label},
-        {{"text-anchor", "middle"},
-         {"fill", kInk},
-         {"transform", fmt::format("rotate(-90 {} {})", svg_number(at.x), svg_number(at.y))}});
+    svg_.text(at, kLabelFont, {chart_.y.label},
+              {{"text-anchor", "middle"}, {"fill", kInk}, turned(at, -90)});
   }
 
   const LineChart& chart_;

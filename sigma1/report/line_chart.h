@@ -6,10 +6,9 @@
 #include <vector>
 
 #include "sigma1/report/axis.h"
+#include "sigma1/report/palette.h"
 
 namespace sigma1 {
-
-enum class PointMark { none, dot, bar, cross };
 
 // A point that is not finite, or not positive on a logarithmic axis, leaves a gap in the line.
 struct Series {
@@ -18,6 +17,7 @@ struct Series {
   bool dashed = false;  // drawn over the solid lines, so that one it coincides with shows through
   bool line = true;     // joins the points
   PointMark mark = PointMark::none;
+  bool hollow = false;      // its marks are outlines
   std::string colour = {};  // empty: the palette's next
 };
 

@@ -92,6 +92,11 @@ double text_width(const Text& text, double font_size) {
   return string_width(text.body, font_size) + string_width(text.power, font_size * kPowerSize);
 }
 
+SvgAttribute turned(Point at, double degrees) {
+  return {"transform",
+          fmt::format("rotate({} {} {})", svg_number(degrees), svg_number(at.x), svg_number(at.y))};
+}
+
 Svg::Svg(double width, double height) {
   std::string view = fmt::format("0 0 {} {}", svg_number(width), svg_number(height));
   open("svg", {{"xmlns", "http://www.w3.org/2000/svg"},
@@ -112,6 +117,18 @@ void Svg::start(std::string_view tag, SvgAttributes attributes) {
 void Svg::element(std::string_view tag, SvgAttributes attributes) {
   start(tag, attributes);
   out_ += "/>\n";
+}
+
+void Svg::line(Point from, Point to, const Stroke& stroke) {
+  element("line", {{"class", stroke.kind},
+                   {"x1", from.x},
+                   {"y1", from.y},
+                   {"x2", to.x},
+                   {"y2", to.y},
+                   {"stroke", stroke.colour},
+                   {"stroke-width", stroke.width},
+                   {"stroke-opacity", stroke.opacity == 1 ? "" : svg_number(stroke.opacity)},
+                   {"stroke-dasharray", stroke.dash}});
 }
 
 void Svg::text(Point at, double font_size, const Text& text, SvgAttributes attributes) {

@@ -47,11 +47,24 @@ struct SvgAttribute {
 };
 using SvgAttributes = std::initializer_list<SvgAttribute>;
 
+struct Stroke {
+  std::string colour;
+  double width = 1;
+  const char* dash = "";
+  const char* kind = "";  // its class
+  double opacity = 1;
+};
+
+// The attribute `transform` that turns what stands at a point about it; against the clock when
+// negative.
+[[nodiscard]] SvgAttribute turned(Point at, double degrees);
+
 class Svg {
  public:
   Svg(double width, double height);
 
   void element(std::string_view tag, SvgAttributes attributes);
+  void line(Point from, Point to, const Stroke& stroke);
   void text(Point at, double font_size, const Text& text, SvgAttributes attributes);
   void open(std::string_view tag, SvgAttributes attributes);
   void close();

@@ -2,7 +2,9 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <iterator>
 #include <map>
 
 #include "sigma1/base/error.h"
@@ -51,10 +53,14 @@ std::string value_of(const Settings& settings, const std::string& key) {
   return found->value;
 }
 
-// Spread over a third of the column by the golden ratio: neighbours in order land far apart.
-double jitter(size_t index) {
-  constexpr double kGolden = 0.6180339887498949, kWidth = 0.36;
-  return kWidth * (std::fmod(static_cast<double>(index) * kGolden + 0.5, 1.0) - 0.5);
+// Spread over `width` by the golden ratio: neighbours in order land far apart.
+double jitter(size_t index, double width) {
+  constexpr double kGolden = 0.6180339887498949;
+  return width * (std::fmod(static_cast<double>(index) * kGolden + 0.5, 1.0) - 0.5);
+}
+
+std::string method_name(const std::string& method) {
+  return method == "none" ? "regular" : method == "unit" ? "unit scaling" : method;
 }
 
 double median(std::vector<double> values) {
@@ -74,34 +80,65 @@ std::string render_wide(LineChart& chart) {
   return render_svg(chart);
 }
 
-// One column of a strip plot.
-struct Column {
-  std::vector<double> best;
-  size_t diverged = 0;
-};
+using Combinations = std::vector<const SweptCombination*>;
 
-struct Columns {
+// Combinations with the same values of some keys.
+struct Groups {
   std::vector<std::string> names;  // in order of appearance
-  std::map<std::string, Column> by_name;
+  std::map<std::string, Combinations> by_name;
 };
 
-Columns columns_of(const SweepResult& result, std::span<const std::string> by) {
-  Columns columns;
+std::string name_by(const SweptCombination& each, std::span<const std::string> keys) {
+  std::vector<std::string> words;
+  for (const std::string& key : keys) words.push_back(value_of(each.combination.settings, key));
+  return fmt::format("{}", fmt::join(words, "\n"));
+}
+
+Groups groups_of(const SweepResult& result, std::span<const std::string> by) {
+  Groups groups;
   for (const SweptCombination& each : result.combinations) {
     if (each.rows.empty()) continue;
-    std::vector<std::string> words;
-    for (const std::string& key : by) words.push_back(value_of(each.combination.settings, key));
-    std::string name = fmt::format("{}", fmt::join(words, "\n"));
-    if (!columns.by_name.contains(name)) columns.names.push_back(name);
-    Column& column = columns.by_name[name];
-    const SweepRow* best = each.best();
+    std::string name = name_by(each, by);
+    if (!groups.by_name.contains(name)) groups.names.push_back(name);
+    groups.by_name[name].push_back(&each);
+  }
+  return groups;
+}
+
+// A point for each combination at its best rate, spread about x; `diverged` has no heights yet.
+void add_column(double x, double spread, const Combinations& combinations, Series& points,
+                Series& diverged) {
+  size_t converged = 0, failed = 0;
+  for (const SweptCombination* each : combinations) {
+    const SweepRow* best = each->best();
     if (best) {
-      column.best.push_back(best->outcome.valid_bpc);
+      points.x.push_back(x + jitter(converged++, spread));
+      points.y.push_back(best->outcome.valid_bpc);
     } else {
-      ++column.diverged;
+      diverged.x.push_back(x + jitter(failed++, spread));
     }
   }
-  return columns;
+}
+
+Axis columns_axis(std::string label, std::vector<std::string> names) {
+  double last = static_cast<double>(names.size()) - 1;
+  return {.label = std::move(label),
+          .min = -0.5,
+          .max = last + 0.5,
+          .base = 0,
+          .categories = std::move(names)};
+}
+
+Series diverged_series() {
+  return {.name = kDiverged, .line = false, .mark = PointMark::cross, .colour = kBlack};
+}
+
+// The chart of series whose values are known, with what diverged at its top.
+void finish_columns(LineChart& chart, Series diverged) {
+  chart.y = axis_around(kBits, chart.series);
+  if (diverged.x.empty()) return;
+  diverged.y.assign(diverged.x.size(), just_below_the_top(chart.y));
+  chart.series.push_back(std::move(diverged));
 }
 
 }  // namespace
@@ -122,32 +159,60 @@ std::string loss_curves_figure(std::span<const NamedCurve> curves, std::string_v
 }
 
 std::string sweep_figure(const SweepResult& result, std::span<const std::string> by) {
-  Columns columns = columns_of(result, by);
+  constexpr double kSpread = 0.36;
+  Groups groups = groups_of(result, by);
   Series points{.name = "best over rates", .line = false, .mark = PointMark::dot};
-  Series diverged{.name = kDiverged, .line = false, .mark = PointMark::cross, .colour = kBlack};
   Series medians{.name = "median", .line = false, .mark = PointMark::bar};
-  for (size_t i = 0; i < columns.names.size(); ++i) {
-    const Column& column = columns.by_name[columns.names[i]];
+  Series diverged = diverged_series();
+  for (size_t i = 0; i < groups.names.size(); ++i) {
     auto x = static_cast<double>(i);
-    for (size_t j = 0; j < column.best.size(); ++j) {
-      points.x.push_back(x + jitter(j));
-      points.y.push_back(column.best[j]);
-    }
-    for (size_t j = 0; j < column.diverged; ++j) diverged.x.push_back(x + jitter(j));
-    if (column.best.empty()) continue;
+    size_t before = points.y.size();
+    add_column(x, kSpread, groups.by_name[groups.names[i]], points, diverged);
+    if (points.y.size() == before) continue;
     medians.x.push_back(x);
-    medians.y.push_back(median(column.best));
+    medians.y.push_back(
+        median({points.y.begin() + static_cast<std::ptrdiff_t>(before), points.y.end()}));
   }
-  LineChart chart{.x = {.label = fmt::format("{}", fmt::join(by, ", ")),
-                        .min = -0.5,
-                        .max = static_cast<double>(columns.names.size()) - 0.5,
-                        .base = 0,
-                        .categories = columns.names}};
-  chart.y = axis_around(kBits, {points});
-  diverged.y.assign(diverged.x.size(), just_below_the_top(chart.y));
-  chart.series = {std::move(points), std::move(medians)};
-  if (!diverged.x.empty()) chart.series.push_back(std::move(diverged));
+  LineChart chart{.x = columns_axis(fmt::format("{}", fmt::join(by, ", ")), groups.names),
+                  .series = {std::move(points), std::move(medians)}};
+  finish_columns(chart, std::move(diverged));
   return render_svg(chart);
+}
+
+std::string residual_figure(const SweepResult& result) {
+  constexpr double kColumn = 0.74;  // what the series of a model share, in columns
+  constexpr std::array kMarks = {PointMark::dot, PointMark::square, PointMark::triangle,
+                                 PointMark::diamond};
+  const std::vector<std::string> model_keys = {"context", "depth"};
+  const std::vector<std::string> kind_keys = {"method", "residual"};
+  Groups models = groups_of(result, model_keys), kinds = groups_of(result, kind_keys);
+  std::vector<std::string> weightings = groups_of(result, std::span(kind_keys).last(1)).names;
+  double pitch = kColumn / static_cast<double>(std::max<size_t>(kinds.names.size(), 1));
+  LineChart chart{.x = columns_axis("", models.names)};
+  for (std::string& name : chart.x.categories) name += name.ends_with("\n1") ? " layer" : " layers";
+  Series diverged = diverged_series();
+  for (size_t k = 0; k < kinds.names.size(); ++k) {
+    const Combinations& members = kinds.by_name[kinds.names[k]];
+    const Settings& settings = members.front()->combination.settings;
+    std::string method = value_of(settings, "method"), weighting = value_of(settings, "residual");
+    auto look = static_cast<size_t>(std::ranges::find(weightings, weighting) - weightings.begin());
+    Series series{.name = fmt::format("{}, {}", method_name(method), weighting),
+                  .line = false,
+                  .mark = kMarks[look % kMarks.size()],
+                  .hollow = method != "unit",
+                  .colour = kColours[look % kColours.size()]};
+    for (size_t i = 0; i < models.names.size(); ++i) {
+      Combinations column;
+      std::ranges::copy_if(members, std::back_inserter(column), [&](const SweptCombination* each) {
+        return name_by(*each, model_keys) == models.names[i];
+      });
+      double x = static_cast<double>(i) - kColumn / 2 + (static_cast<double>(k) + 0.5) * pitch;
+      add_column(x, pitch / 2, column, series, diverged);
+    }
+    chart.series.push_back(std::move(series));
+  }
+  finish_columns(chart, std::move(diverged));
+  return render_wide(chart);
 }
 
 std::string ladder_figure(const SweepResult& result) {
@@ -167,7 +232,7 @@ std::string ladder_figure(const SweepResult& result) {
   LineChart chart{.x = {.label = "learning rate", .min = low / 1.3, .max = high * 1.3, .base = 2},
                   .y = axis_around(kBits, series)};
   chart.y.max = std::min(chart.y.max, chart.y.min + kHighest);
-  Series diverged{.name = kDiverged, .line = false, .mark = PointMark::cross, .colour = kBlack};
+  Series diverged = diverged_series();
   for (Series& line : series) {
     for (size_t i = 0; i < line.y.size(); ++i) {
       if (std::isfinite(line.y[i])) continue;

@@ -133,6 +133,12 @@ inline std::vector<Label> labels(const std::string& svg, const std::string& kind
   return found;
 }
 
+inline std::vector<std::string> names_of(const std::string& svg, const std::string& kind) {
+  std::vector<std::string> names;
+  for (const Label& label : labels(svg, kind)) names.push_back(label.content);
+  return names;
+}
+
 inline std::string style_of(const Element& line) {
   return line.attribute("stroke") + " " + line.attribute("stroke-dasharray");
 }

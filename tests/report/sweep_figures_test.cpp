@@ -5,6 +5,7 @@
 #include <map>
 
 #include "sigma1/base/error.h"
+#include "sigma1/base/text.h"
 #include "sigma1/report/axis.h"
 #include "sigma1/report/figures.h"
 #include "tests/report/svg_reader.h"
@@ -64,12 +65,6 @@ size_t crosses(const std::string& svg) {
       with_class(svg, "point"), [](const Element& e) { return e.tag == "path"; }));
 }
 
-std::vector<std::string> names_of(const std::string& svg, const std::string& kind) {
-  std::vector<std::string> names;
-  for (const Label& label : labels(svg, kind)) names.push_back(label.content);
-  return names;
-}
-
 TEST(SweepFigure, HasAColumnForEachValueAndAPointForEachCombinationAtItsBest) {
   std::string svg = sweep_figure(result_of(kRuns), kPrecision);
   EXPECT_EQ(names_of(svg, "x-tick"), (std::vector<std::string>{"fp32", "fp8"}));
@@ -122,6 +117,113 @@ TEST(SweepFigure, CanShowThatEverythingDiverged) {
   std::string svg = sweep_figure(result_of({kRuns[3]}), kPrecision);
   EXPECT_EQ(crosses(svg), 2U);
   EXPECT_THROW(sweep_figure(result_of(kRuns), std::vector<std::string>{"depth"}), Error);
+}
+
+// A model of each kind; the bits per character tell all of them apart.
+SweepResult residual_result() {
+  SweepResult result{.keys = {"context", "norm", "depth", "method", "residual"},
+                     .combinations = {},
+                     .finished = true};
+  double bits = 2;
+  for (const char* context : {"conv", "attention"}) {
+    for (const char* norm : {"pre", "none"}) {
+      for (const char* method : {"none", "unit"}) {
+        for (const char* residual : {"default", "fixed", "running-mean"}) {
+          SweptCombination each;
+          each.combination.settings = {{"context", context},
+                                       {"norm", norm},
+                                       {"depth", "8"},
+                                       {"method", method},
+                                       {"residual", residual}};
+          bits += 0.05;
+          each.rows.push_back({0.125, {.diverged = false, .valid_bpc = bits}, ""});
+          each.rows.push_back({0.25, {.diverged = false, .valid_bpc = bits + 1}, ""});
+          result.combinations.push_back(std::move(each));
+        }
+      }
+    }
+  }
+  return result;
+}
+
+struct Mark {
+  std::string shape, colour;
+  bool hollow;
+  Point at;
+};
+
+// In the order of the series, the legend's last.
+std::vector<Mark> marks_of(const std::string& svg) {
+  std::vector<Mark> marks;
+  for (const Element& e : with_class(svg, "point")) {
+    if (e.tag == "path") continue;
+    bool hollow = e.attribute("fill") == "none";
+    Mark mark{e.tag, e.attribute(hollow ? "stroke" : "fill"), hollow, {}};
+    if (e.tag == "circle") {
+      mark.at = {e.number("cx"), e.number("cy")};
+    } else {
+      std::vector<std::string> corners = split(e.attribute("points"), ' ');
+      mark.shape += std::to_string(corners.size());
+      double corners_count = static_cast<double>(corners.size());
+      for (const std::string& corner : corners) {
+        mark.at.x += std::stod(split(corner, ',')[0]) / corners_count;
+        mark.at.y += std::stod(split(corner, ',')[1]) / corners_count;
+      }
+    }
+    marks.push_back(mark);
+  }
+  return marks;
+}
+
+TEST(ResidualFigure, ComparesWeightingsWithinEachKindOfModel) {
+  SweepResult result = residual_result();
+  std::string svg = residual_figure(result);
+  EXPECT_EQ(names_of(svg, "x-tick"),
+            (std::vector<std::string>{"conv", "8 layers", "attention", "8 layers"}));
+  EXPECT_EQ(names_of(svg, "legend"),
+            (std::vector<std::string>{"regular, default", "regular, fixed", "regular, running-mean",
+                                      "unit scaling, default", "unit scaling, fixed",
+                                      "unit scaling, running-mean"}));
+  auto ticks = labels(svg, "x-tick");
+  auto marks = marks_of(svg);
+  ASSERT_EQ(marks.size(), 30U);  // 6 series of 4 runs, 6 in the legend
+  for (size_t i = 0; i < 24; ++i) {
+    size_t series = i / 4, model = i % 4 / 2, norm = i % 2;
+    const SweptCombination& run = result.combinations[12 * model + 6 * norm + series];
+    EXPECT_NEAR(value_at(svg, marks[i].at.y), run.best()->outcome.valid_bpc, 0.03);
+    double from_middle = marks[i].at.x - ticks[2 * model].x;
+    EXPECT_EQ(from_middle < 0, series < 3) << "regular is left of unit-scaled";
+    EXPECT_LT(std::abs(from_middle), (ticks[2].x - ticks[0].x) / 2);
+    if (series > 0) {
+      EXPECT_GT(marks[i].at.x, marks[i - 4].at.x);
+    }
+  }
+}
+
+TEST(ResidualFigure, ShowsWeightingsByShapeAndColourAndMethodsByFilling) {
+  auto marks = marks_of(residual_figure(residual_result()));
+  for (size_t weighting = 0; weighting < 3; ++weighting) {
+    const Mark &regular = marks.at(24 + weighting), &unit = marks.at(27 + weighting);
+    EXPECT_EQ(regular.shape, unit.shape);
+    EXPECT_EQ(regular.colour, unit.colour);
+    EXPECT_TRUE(regular.hollow);
+    EXPECT_FALSE(unit.hollow);
+    for (size_t other = 0; other < weighting; ++other) {
+      EXPECT_NE(regular.shape, marks[24 + other].shape);
+      EXPECT_NE(regular.colour, marks[24 + other].colour);
+    }
+  }
+}
+
+TEST(ResidualFigure, MarksWhatDivergedAndNeedsItsKeys) {
+  SweepResult result = residual_result();
+  EXPECT_EQ(crosses(residual_figure(result)), 0U);
+  for (SweepRow& row : result.combinations[0].rows) row.outcome.diverged = true;
+  std::string svg = residual_figure(result);
+  EXPECT_EQ(crosses(svg), 2U);
+  EXPECT_EQ(marks_of(svg).size(), 29U);
+  EXPECT_THROW(residual_figure(result_of(kRuns)), Error);
+  EXPECT_THROW(residual_figure({}), Error);
 }
 
 TEST(LadderFigure, HasALineForEachCombinationOverItsRates) {
