@@ -2,21 +2,10 @@
 #pragma once
 
 #include <nlohmann/json.hpp>
-#include <string>
-#include <vector>
+
+#include "sigma1/base/table.h"
 
 namespace sigma1 {
-
-// Columns as wide as their widest cell; numbers to the right, words to the left.
-class Table {
- public:
-  explicit Table(std::vector<std::string> headings) : rows_{std::move(headings)} {}
-  void add(std::vector<std::string> cells) { rows_.push_back(std::move(cells)); }
-  void print() const;
-
- private:
-  std::vector<std::vector<std::string>> rows_;
-};
 
 void print_json(const nlohmann::ordered_json& json);
 
