@@ -9,7 +9,7 @@ TEST(Bench, IsAListOfRatios) {
   nlohmann::json list =
       json_from({"bench", "cpu", "--depth", "1", "--vocabulary", "50", "--rounds", "1"});
   ASSERT_TRUE(list.is_array());
-  ASSERT_EQ(list.size(), 5U);
+  ASSERT_EQ(list.size(), 6U);
   for (const auto& row : list) {
     EXPECT_EQ(row.size(), 4U) << row;
     EXPECT_TRUE(row["name"].is_string()) << row;

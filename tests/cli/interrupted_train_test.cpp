@@ -44,7 +44,13 @@ class InterruptedTrain : public TrainRun {
     ProgramResult last = run_program(resume());
     EXPECT_EQ(last.exit_code, 0) << last.err;
     EXPECT_EQ(last.err, "");
+    expect_like_the_whole();
+  }
+  void expect_like_the_whole() {
     EXPECT_TRUE(metrics() == metrics("whole"));
+    for (const char* file : {"scales.jsonl", "monitor.jsonl", "events.jsonl"}) {
+      EXPECT_TRUE(content(file) == content(file, "whole")) << file;
+    }
   }
 };
 
@@ -65,6 +71,27 @@ TEST_F(InterruptedTrain, KilledAtAnyTimeItGoesOnWithTheSameBits) {
     EXPECT_GE(killed, 1);
     expect_finishes_like_the_whole();
   }
+}
+
+// Products are moved to other formats at steps 10, 20 and so on.
+TEST_F(InterruptedTrain, KilledAroundADemotionItGoesOnWithTheSameBits) {
+  Words settings = saturating();
+  settings.insert(settings.end(), {"checkpoint-every=7", "--demote"});
+  ASSERT_EQ(run_program(long_train(settings, "whole")).exit_code, 0);
+  ASSERT_NE(content("events.jsonl", "whole").find("\"demotion\""), std::string::npos);
+  std::minstd_rand random(3);
+  for (int64_t step : {9, 10, 11, 21, 30}) {
+    RunningProgram program(fs::exists(run() / "config.json") ? resume() : long_train(settings));
+    if (!wait_for_step(program, step)) break;
+    std::this_thread::sleep_for(std::chrono::microseconds(random() % 2000));
+    program.send(SIGKILL);
+    program.wait();
+  }
+  EXPECT_EQ(run_program(resume()).exit_code, 0);
+  expect_like_the_whole();
+  int64_t last = kSteps;
+  EXPECT_EQ(read_file(checkpoint_path(run() / "checkpoints", last)),
+            read_file(checkpoint_path(run("whole") / "checkpoints", last)));
 }
 
 // Before and while the folder, the config and the first files are made.

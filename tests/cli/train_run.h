@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "sigma1/base/file.h"
 #include "tests/cli/run_program.h"
 #include "tests/data/temporary_folder.h"
 #include "tests/train/tiny_run.h"
@@ -36,6 +37,20 @@ class TrainRun : public TemporaryFolderTest {
     return {"train", "--run", run(name), "--resume", "--threads", "1"};
   }
 
+  // Settings under which products saturate, some but not all of them.
+  static Words saturating() {
+    return {"--precision",
+            "fp16",
+            "--set",
+            "matmul=e2m2",
+            "saturation-limit=0.01",
+            "underflow-limit=1",
+            "monitor-every=10"};
+  }
+
+  std::string content(const std::string& file, const std::string& name = "run") const {
+    return read_file(run(name) / file);
+  }
   // The lines of metrics.jsonl less what differs from run to run.
   std::vector<nlohmann::ordered_json> metrics(const std::string& name = "run") const {
     std::vector<nlohmann::ordered_json> lines;
@@ -45,6 +60,19 @@ class TrainRun : public TemporaryFolderTest {
       if (lines.back().is_object()) lines.back().erase("tokens_per_s");
     }
     return lines;
+  }
+
+  // Status 2, one line that says all of `named`, and nothing on stdout.
+  void expect_mistake(const Words& arguments, const Words& named) {
+    SCOPED_TRACE(testing::PrintToString(arguments));
+    ProgramResult result = run_program(arguments);
+    EXPECT_EQ(result.exit_code, 2);
+    EXPECT_EQ(result.out, "");
+    EXPECT_TRUE(result.err.starts_with("sigma1: ")) << result.err;
+    EXPECT_EQ(lines_of(result.err).size(), 1U) << result.err;
+    for (const std::string& word : named) {
+      EXPECT_NE(result.err.find(word), std::string::npos) << result.err << "does not say " << word;
+    }
   }
 
   std::string text_;

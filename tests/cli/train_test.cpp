@@ -8,18 +8,6 @@ namespace fs = std::filesystem;
 
 class TrainCommand : public TrainRun {
  protected:
-  // Status 2, one line that says all of `named`, and no run folder.
-  void expect_mistake(const Words& arguments, const Words& named) {
-    SCOPED_TRACE(testing::PrintToString(arguments));
-    ProgramResult result = run_program(arguments);
-    EXPECT_EQ(result.exit_code, 2);
-    EXPECT_EQ(result.out, "");
-    EXPECT_TRUE(result.err.starts_with("sigma1: ")) << result.err;
-    EXPECT_EQ(lines_of(result.err).size(), 1U) << result.err;
-    for (const std::string& word : named) {
-      EXPECT_NE(result.err.find(word), std::string::npos) << result.err << "does not say " << word;
-    }
-  }
   void expect_mistake_without_folder(const Words& more, const Words& named) {
     expect_mistake(train(more), named);
     EXPECT_FALSE(fs::exists(run()));
@@ -54,6 +42,37 @@ TEST_F(TrainCommand, ACacheChangesNothing) {
     EXPECT_TRUE(metrics(name) == metrics("without"));
   }
   EXPECT_FALSE(fs::is_empty(folder_ / "cache"));
+}
+
+TEST_F(TrainCommand, RecordsAllTensorsUnlessToldOtherwise) {
+  ASSERT_EQ(run_program(train()).exit_code, 0);
+  std::vector<std::string> recorded = lines_of(content("scales.jsonl"));
+  ASSERT_EQ(recorded.size(), 11U) << "the start, and every eighth of 20 steps";
+  EXPECT_NE(recorded[0].find("\"gradw\""), std::string::npos);
+  ASSERT_EQ(run_program(train({"--set", "probe=none"}, "unseen")).exit_code, 0);
+  EXPECT_EQ(content("scales.jsonl", "unseen"), "");
+  EXPECT_TRUE(metrics("unseen") == metrics());
+}
+
+TEST_F(TrainCommand, TellsWhatSaturatesAndMovesItWhenAsked) {
+  ProgramResult told = run_program(train(saturating()));
+  EXPECT_EQ(told.exit_code, 0);
+  ASSERT_FALSE(told.err.empty());
+  for (const std::string& line : lines_of(told.err)) {
+    EXPECT_TRUE(line.starts_with("sigma1: step ")) << line;
+    EXPECT_EQ(line.find("multiplies in fp16"), std::string::npos) << line;
+  }
+  EXPECT_NE(lines_of(told.err)[0].find(", or --demote does it"), std::string::npos) << told.err;
+  Words demoting = saturating();
+  demoting.emplace_back("--demote");
+  ProgramResult moved = run_program(train(demoting, "moved"));
+  EXPECT_EQ(moved.exit_code, 0);
+  EXPECT_NE(moved.err.find(" multiplies in fp16 from here on, because "), std::string::npos);
+  EXPECT_EQ(moved.err.find("--demote"), std::string::npos) << moved.err;
+  EXPECT_TRUE(TrainConfig::from_file(run("moved") / "config.json").demote);
+  EXPECT_NE(content("events.jsonl", "moved").find("\"demotion\""), std::string::npos);
+  demoting.emplace_back("--resume");
+  EXPECT_EQ(run_program(train(demoting, "moved")).exit_code, 0) << "its settings are still its own";
 }
 
 TEST_F(TrainCommand, ListsItsKeys) {
@@ -116,6 +135,11 @@ TEST_F(TrainCommand, MistakesInSettingsAreOneLineAndLeaveNothing) {
       {{"--config", "/nowhere.json"}, {"/nowhere.json"}},
       {{"--nope"}, {"--nope"}},
       {{"--resume"}, {"config.json"}},
+      {{"--set", "probe=gradx:"}, {"probe", "'gradx:'"}},
+      {{"--set", "probe=layer7/*"}, {"probe", "'layer7/*' means none"}},
+      {{"--set", "probe-every=-1"}, {"probe-every", "-1"}},
+      {{"--set", "saturation-limit=2"}, {"saturation-limit", "2"}},
+      {{"--demote", "--set", "monitor-every=0"}, {"demote", "monitor-every"}},
   };
   for (const auto& [more, named] : mistakes) expect_mistake_without_folder(more, named);
   std::string config = write("bad.json", "{\"depth\": }");

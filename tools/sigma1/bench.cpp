@@ -5,9 +5,9 @@
 
 #include "sigma1/base/error.h"
 #include "sigma1/base/parallel.h"
-#include "sigma1/base/rng.h"
 #include "sigma1/runtime/gemm_floor.h"
-#include "sigma1/train/session.h"
+#include "sigma1/train/model_scales.h"
+#include "sigma1/train/scale_log.h"
 #include "tools/sigma1/commands.h"
 #include "tools/sigma1/output.h"
 
@@ -20,20 +20,6 @@ struct Options {
   int rounds = 7, threads = 0;
   bool json = false;
 };
-
-// Text of all characters alike, as large a vocabulary as asked for.
-Corpus random_corpus(int64_t vocabulary) {
-  constexpr size_t kLength = 1 << 16;
-  std::string lines;
-  for (int64_t i = 0; i < vocabulary; ++i) lines += fmt::format("U+{:04X}\n", 0x4E00 + i);
-  Corpus corpus{Vocabulary::parse(lines), {}, {}};
-  RandomStream random(0, "bench");
-  for (size_t i = 0; i < kLength; ++i) {
-    corpus.train.push_back(
-        static_cast<uint16_t>(random.bits(i) % static_cast<uint64_t>(vocabulary)));
-  }
-  return corpus;
-}
 
 struct Setting {
   std::string name, method, precision;
@@ -51,9 +37,10 @@ struct Bench {
   double best_ms = INFINITY;
 };
 
-double step_ms(Session& session) {
+template <class Action>
+double milliseconds(Action action) {
   auto start = std::chrono::steady_clock::now();
-  session.train_step();
+  action();
   return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start)
       .count();
 }
@@ -73,6 +60,13 @@ struct Row {
   double ms, floor_ms;
 };
 
+// All that a record of every tensor costs, as the trainer makes it.
+void look(const Session& session, ScaleProbe& probe, const Corpus& corpus) {
+  copy_state(session, probe);
+  write_batch(probe.store(), step_batch(session.config(), corpus, session.step()));
+  scales_line(session.step(), probe.measure());
+}
+
 // Rounds of all settings, one after another, so that a disturbance hits all alike.
 std::vector<Row> measure(const Options& options, const Corpus& corpus) {
   std::vector<Bench> benches;
@@ -80,10 +74,17 @@ std::vector<Row> measure(const Options& options, const Corpus& corpus) {
     benches.push_back({setting, make_session(setting, options, corpus)});
     benches.back().session->train_step();
   }
-  double floor = INFINITY;
+  double floor = INFINITY, probe_ms = INFINITY;
+  const Session& probed = *benches.back().session;
+  ScaleProbe probe(probed.config(), probed.joins(), {});
   for (int i = 0; i < options.rounds; ++i) {
     floor = std::min(floor, 1e3 * gemm_floor(benches[0].session->gradients(), 1));
-    for (Bench& bench : benches) bench.best_ms = std::min(bench.best_ms, step_ms(*bench.session));
+    for (Bench& bench : benches) {
+      double step = milliseconds([&] { bench.session->train_step(); });
+      bench.best_ms = std::min(bench.best_ms, step);
+    }
+    probe_ms =
+        std::min(probe_ms, milliseconds([&] { look(*benches.back().session, probe, corpus); }));
   }
   double fp32 = benches[0].best_ms, unit = benches[1].best_ms;
   std::vector<Row> rows{{"fp32 step / its matrix products", fp32, floor},
@@ -91,6 +92,8 @@ std::vector<Row> measure(const Options& options, const Corpus& corpus) {
   for (size_t i = 2; i < benches.size(); ++i) {
     rows.push_back({benches[i].setting.name + " step / unit fp32", benches[i].best_ms, unit});
   }
+  double hundred = 100 * benches.back().best_ms;
+  rows.push_back({"100 unit fp8 steps with one probe / without", hundred + probe_ms, hundred});
   return rows;
 }
 
@@ -123,7 +126,7 @@ void print_profile(const Options& options, const Corpus& corpus) {
 
 void run(const Options& options) {
   set_thread_count(options.threads);
-  Corpus corpus = random_corpus(options.vocabulary);
+  Corpus corpus = random_corpus(options.vocabulary, 1 << 16, 0);
   if (!options.profile.empty()) return print_profile(options, corpus);
   std::vector<Row> rows = measure(options, corpus);
   if (options.json) {

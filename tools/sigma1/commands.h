@@ -9,12 +9,15 @@ namespace sigma1 {
 void add_bench(CLI::App& app);
 void add_demo(CLI::App& app);
 void add_derive(CLI::App& app);
+void add_doctor(CLI::App& app);
 void add_evaluate(CLI::App& app);
 void add_formats(CLI::App& app);
 void add_generate(CLI::App& app);
 void add_inspect(CLI::App& app);
 void add_ops(CLI::App& app);
 void add_quantize(CLI::App& app);
+void add_report(CLI::App& app);
+void add_scales(CLI::App& app);
 void add_snr(CLI::App& app);
 void add_sweep(CLI::App& app);
 void add_train(CLI::App& app);

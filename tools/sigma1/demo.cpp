@@ -5,6 +5,7 @@
 #include "sigma1/base/error.h"
 #include "sigma1/base/file.h"
 #include "sigma1/report/figures.h"
+#include "sigma1/report/run_report.h"
 #include "sigma1/train/progress.h"
 #include "sigma1/train/trainer.h"
 #include "sigma1/train/underflow.h"
@@ -53,6 +54,7 @@ TrainConfig config_of(const Way& way, const Options& options) {
   config.evaluate_every = options.steps;
   config.evaluate_limit = 100000;
   config.keep_checkpoints = 1;
+  config.probe_every = options.steps;
   return config;
 }
 
@@ -80,6 +82,7 @@ Outcome run_way(const Way& way, const Options& options, const Corpus& corpus,
     run_options.folder = folder;
     run_options.terminal = stderr;
     run_options.stop = [&] { return stop.arrived(); };
+    run_options.default_probe = "all";
     RunResult result = train(config, run_options, corpus);
     if (!result.finished) throw Error("stopped at step {}", result.steps);
     outcome.bits_per_character = result.valid.bits_per_character;
@@ -153,20 +156,25 @@ void run(const Options& options) {
   Corpus corpus = load_corpus(options.text, "", "");
   std::vector<Outcome> outcomes;
   std::vector<NamedCurve> curves;
+  std::vector<fs::path> folders;
   StopSignal stop;
   for (const Way& way : kWays) {
     if (!options.json) fmt::print(stderr, "{}\n", way.name);
     outcomes.push_back(run_way(way, options, corpus, stop));
     curves.push_back({way.name, outcomes.back().curve});
+    if (holds_run(folder_of(way, options))) folders.push_back(folder_of(way, options));
   }
   fs::path figure = fs::path(options.folder) / "loss.svg";
   write_file(figure.string(), loss_curves_figure(curves, "training loss (nats)", 10));
+  fs::path page = fs::path(options.folder) / "report.html";
+  write_file(page.string(), run_report(folders, "One model trained six ways"));
   if (options.json) return print_outcomes_json(outcomes);
   fmt::print("One model of 4 layers, {} steps of 8192 characters of {} ({} characters):\n\n",
              options.steps, options.text, corpus.vocabulary.size());
   print_table(outcomes);
   print_findings(outcomes);
-  fmt::print("Loss curves: {}\n", figure.string());
+  fmt::print("Loss curves: {}\nEvery tensor's scale, from start to end: {}\n", figure.string(),
+             page.string());
 }
 
 }  // namespace
@@ -176,7 +184,8 @@ void add_demo(CLI::App& app) {
   CLI::App* command =
       app.add_subcommand("demo", "Train one small model six ways and compare what each loses");
   command->add_option("text", options->text, "A text of a megabyte or more")->required();
-  command->add_option("--out", options->folder, "Folder for the runs and the figure")->required();
+  command->add_option("--out", options->folder, "Folder for the runs, the figure and the report")
+      ->required();
   command->add_option("--steps", options->steps, "Steps of each run")
       ->check(CLI::Range(int64_t{1}, int64_t{1000000}));
   command->add_flag("--json", options->json, "Print JSON");

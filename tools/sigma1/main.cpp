@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "sigma1/base/error.h"
+#include "sigma1/base/machine.h"
 #include "sigma1/base/text.h"
 #include "tools/sigma1/commands.h"
 
@@ -33,7 +34,7 @@ void finish_output() {
 }
 
 void add_commands(CLI::App& app) {
-  app.set_version_flag("--version", "sigma1 " SIGMA1_VERSION);
+  app.set_version_flag("--version", "sigma1 " + version());
   app.require_subcommand(1);
   app.footer(
       "`sigma1 COMMAND --help` shows a command's options and examples.\n\n"
@@ -41,12 +42,15 @@ void add_commands(CLI::App& app) {
   add_bench(app);
   add_demo(app);
   add_derive(app);
+  add_doctor(app);
   add_evaluate(app);
   add_formats(app);
   add_generate(app);
   add_inspect(app);
   add_ops(app);
   add_quantize(app);
+  add_report(app);
+  add_scales(app);
   add_snr(app);
   add_sweep(app);
   add_train(app);

@@ -6,7 +6,13 @@
 
 namespace sigma1 {
 
-void add_settings(CLI::App& command, SettingOptions& options) {
+bool SettingOptions::given(const std::string& key) const {
+  return std::ranges::any_of(
+      changes, [&](const std::string& change) { return change.starts_with(key + "="); });
+}
+
+void add_settings(CLI::App& command, SettingOptions& options,
+                  const std::vector<std::string>& keys) {
   command.add_option("--config", options.config, "Settings from a JSON file");
   command
       .add_option_function<std::vector<std::string>>(
@@ -16,13 +22,12 @@ void add_settings(CLI::App& command, SettingOptions& options) {
           },
           "key=value over the config; `sigma1 train --keys` lists the keys")
       ->type_name("KEY=VALUE");
-  for (const char* key :
-       {"train", "valid", "method", "scheme", "align", "precision", "steps", "rate", "seed"}) {
+  for (const std::string& key : keys) {
     for (const ConfigKey& each : config_keys()) {
       if (each.name != key) continue;
-      std::string prefix = std::string(key) + "=";
+      std::string prefix = key + "=";
       command.add_option_function<std::string>(
-          "--" + std::string(key),
+          "--" + key,
           [&options, prefix](const std::string& text) { options.changes.push_back(prefix + text); },
           std::string(each.help));
     }

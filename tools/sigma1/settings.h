@@ -15,9 +15,14 @@ struct SettingOptions {
   std::vector<std::string> changes;  // key=value: --set in the order given, then the flags
 
   bool given() const { return !config.empty() || !changes.empty(); }
+  bool given(const std::string& key) const;  // by --set or its own flag
 };
 
-void add_settings(CLI::App& command, SettingOptions& options);
+// `keys`: those with a flag of their own.
+void add_settings(CLI::App& command, SettingOptions& options,
+                  const std::vector<std::string>& keys = {"train", "valid", "method", "scheme",
+                                                          "align", "precision", "steps", "rate",
+                                                          "seed"});
 
 // Throws Error naming the file or key.
 TrainConfig read_settings(const SettingOptions& options);

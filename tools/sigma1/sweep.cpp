@@ -24,7 +24,7 @@ struct Options {
   std::optional<double> threshold;
   int jobs = 1;
   bool json = false, dry_run = false;
-  std::string figure, figure_by, ladder_figure, curves;
+  std::string figure, figure_by, ladder_figure, residual_figure, curves;
 };
 
 SweepPlan plan_from(const Options& options) {
@@ -153,6 +153,9 @@ void write_figures(const SweepResult& result, const SweepPlan& plan, const Optio
     write_file(options.figure, sweep_figure(result, figure_keys(plan)));
   }
   if (!options.ladder_figure.empty()) write_file(options.ladder_figure, ladder_figure(result));
+  if (!options.residual_figure.empty()) {
+    write_file(options.residual_figure, residual_figure(result));
+  }
   if (!options.curves.empty()) write_curves(result, options);
 }
 
@@ -206,6 +209,9 @@ void add_options(CLI::App& command, Options& options) {
   command.add_option("--figure", options.figure, "Draw best values as SVG");
   command.add_option("--figure-by", options.figure_by, "Keys that make a column of the figure");
   command.add_option("--ladder-figure", options.ladder_figure, "Draw values against rates as SVG");
+  command.add_option(
+      "--residual-figure", options.residual_figure,
+      "Compare residual weightings as SVG: context, depth, method and residual varied");
   command.add_option("--curves", options.curves, "Draw the best runs' training loss as SVG");
   command.add_flag("--dry-run", options.dry_run, "Only list the runs");
   command.add_flag("--json", options.json, "Print the results as JSON");

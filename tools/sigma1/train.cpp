@@ -98,7 +98,8 @@ void run(Options options) {
       .cache_folder = options.cache,
       .terminal = stderr,
       .stop = stops,
-      .warn = [](const std::string& text) { fmt::print(stderr, "sigma1: {}\n", text); }};
+      .warn = [](const std::string& text) { fmt::print(stderr, "sigma1: {}\n", text); },
+      .default_probe = "all"};
   report(train(config, run_options), options);
 }
 
@@ -112,6 +113,9 @@ void add_train(CLI::App& app) {
       "--run", options->folder,
       "Folder of the run: made, or resumed; without one, runs/MODEL_METHOD_PRECISION");
   command->add_flag("--resume", options->resume, "Go on with the run in the folder");
+  command->add_flag_callback(
+      "--demote", [options] { options->settings.changes.emplace_back("demote=true"); },
+      "Move matrix products whose inputs saturate from 8 bits to fp16");
   command->add_option("--cache", options->cache, "Folder to keep token ids in between runs");
   command->add_option("--threads", options->threads, "Threads; 0: all cores");
   command->add_flag("--json", options->json, "Print the result as JSON");
