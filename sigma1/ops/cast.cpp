@@ -47,8 +47,7 @@ Attributes scaled_cast_defaults(std::span<const TensorType>) {
 }  // namespace
 
 float cast_scale(float largest_magnitude, const FloatFormat& format) {
-  float scale = static_cast<float>(format.max()) / largest_magnitude;
-  return std::isnormal(scale) && std::isnormal(1 / scale) ? scale : 1;
+  return cast_scale(largest_magnitude, static_cast<float>(format.max()));
 }
 
 constinit const OpDef scaled_cast_op{.name = "scaled_cast",

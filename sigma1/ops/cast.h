@@ -2,6 +2,7 @@
 // not.
 #pragma once
 
+#include <limits>
 #include <string>
 #include <string_view>
 
@@ -13,6 +14,13 @@ inline constexpr int64_t kAmaxHistory = 16;  // steps, as other FP8 engines keep
 
 // The factor that puts the largest magnitude at the format's largest number; 1 where that says
 // nothing.
+constexpr float cast_scale(float largest_magnitude, float largest_number) {
+  constexpr float kSmallest = std::numeric_limits<float>::min();
+  constexpr float kLargest = std::numeric_limits<float>::max();
+  float scale = largest_number / largest_magnitude;
+  auto is_normal = [](float x) { return x >= kSmallest && x <= kLargest; };
+  return is_normal(scale) && is_normal(1 / scale) ? scale : 1;
+}
 float cast_scale(float largest_magnitude, const FloatFormat& format);
 
 // x → x rounded to `format` at the scale of its own largest magnitude; or, with a history [16] of

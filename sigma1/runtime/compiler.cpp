@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "sigma1/backend/cpu/kernel_table.h"
 #include "sigma1/base/error.h"
 #include "sigma1/graph/sources.h"
 #include "sigma1/runtime/placement.h"
@@ -17,7 +16,7 @@ class Compiler {
       : graph_(graph),
         store_(store),
         stored_(stored),
-        places_(place_values(graph, stored, fusion)) {}
+        places_(place_values(graph, stored, fusion, store.device())) {}
 
   CompiledProgram run() {
     create_stored();
@@ -44,7 +43,9 @@ class Compiler {
   }
 
  private:
-  std::byte* add_memory(int64_t bytes) { return result_.owned.emplace_back(bytes).data(); }
+  std::byte* add_memory(int64_t bytes) {
+    return result_.owned.emplace_back(store_.device(), bytes).data();
+  }
 
   void create_stored() {
     for (const Node& node : graph_.nodes()) {
@@ -59,13 +60,14 @@ class Compiler {
     }
   }
 
-  cpu::Buffer buffer(Value value) const {
+  Buffer buffer(Value value) const {
     const Node& node = graph_.node(value.node);
     auto output = static_cast<size_t>(value.output);
     const TensorType& type = node.outputs[output];
     const Place& place = places_.of(value);
-    cpu::Buffer result{nullptr, cpu::shared_codec(storage(node, output)), type.shape, type.kind};
+    Buffer result{nullptr, shared_codec(storage(node, output)), type.shape, type.kind};
     if (type.kind == Kind::index) result.codec = nullptr;
+    if (&store_.device() != &cpu_device()) result.device = &store_.device();
     if (place.kind == Place::Kind::arena) result.data = arena_ + place.offset;
     if (place.kind == Place::Kind::constant) result.data = constants_ + place.offset;
     if (place.kind == Place::Kind::store) result.data = store_.at(place.stored_name).data;
@@ -92,21 +94,23 @@ class Compiler {
     for (int i : group) result->parts.push_back(part(i));
     const Node& node = result->node();
     if (group.size() == 1) {
-      result->kernel = &cpu::find_kernel(*node.op);
-      cpu::Launch launch = result->parts.front()->launch({}, 0);
+      result->kernel = &store_.device().find_kernel(*node.op);
+      Launch launch = result->parts.front()->launch({}, 0);
       int64_t needed = result->kernel->workspace ? result->kernel->workspace(launch) : 0;
       result_.memory.workspace = std::max(result_.memory.workspace, needed);
       return result;
     }
+    std::vector<ChainStep> steps;
     for (const auto& each : result->parts) {
-      cpu::FusedStep step{cpu::find_pointwise(*each->node->op)->tile, each->launch({}, 0), {}};
+      ChainStep step{each->node->op, each->launch({}, 0), {}};
       for (Value input : each->node->inputs) {
         auto found = std::ranges::find(group, input.node);
         step.producer.push_back(found == group.end() ? -1
                                                      : static_cast<int>(found - group.begin()));
       }
-      result->steps.push_back(std::move(step));
+      steps.push_back(std::move(step));
     }
+    result->chain = store_.device().make_chain(std::move(steps));
     return result;
   }
 
@@ -121,7 +125,7 @@ class Compiler {
 
 }  // namespace
 
-cpu::Launch InstructionPart::launch(std::span<std::byte> workspace, uint64_t step) const {
+Launch InstructionPart::launch(std::span<std::byte> workspace, uint64_t step) const {
   return {inputs, outputs, node->attributes, factors, random, workspace, step};
 }
 
@@ -137,9 +141,8 @@ void Instruction::run(uint64_t step, uint64_t seed) {
       part->random[o] = RandomStream(seed, part->streams[o], step);
     }
   }
-  for (cpu::FusedStep& each : steps) each.launch.step = step;
   try {
-    steps.empty() ? kernel->run(parts.front()->launch(workspace, step)) : cpu::run_fused(steps);
+    chain ? chain->run(step) : kernel->run(parts.front()->launch(workspace, step));
   } catch (const Error& error) {
     throw Error("{} at {}: {}", node().op->name, node().name, error.what());
   }

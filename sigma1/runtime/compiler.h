@@ -7,8 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "sigma1/backend/cpu/fused.h"
-#include "sigma1/backend/cpu/kernel.h"
+#include "sigma1/backend/device.h"
 #include "sigma1/runtime/program.h"
 
 namespace sigma1 {
@@ -16,31 +15,31 @@ namespace sigma1 {
 // One node's share of an instruction: what its Launch points to.
 struct InstructionPart {
   const Node* node = nullptr;
-  std::vector<cpu::Buffer> inputs, outputs;
+  std::vector<Buffer> inputs, outputs;
   std::vector<float> factors;
   std::vector<RandomStream> random;
   std::vector<std::string> streams;  // their names
 
-  cpu::Launch launch(std::span<std::byte> workspace, uint64_t step) const;
+  Launch launch(std::span<std::byte> workspace, uint64_t step) const;
   bool is_stochastic() const;
 };
 
 // One kernel call, or one chain of pointwise ops.
 struct Instruction {
   std::vector<std::unique_ptr<InstructionPart>> parts;  // one, or the chain's
-  const cpu::Kernel* kernel = nullptr;                  // of one
-  std::vector<cpu::FusedStep> steps;                    // of a chain
+  const Kernel* kernel = nullptr;                       // of one
+  std::unique_ptr<Chain> chain;                         // of several
   std::span<std::byte> workspace;
 
   const Node& node() const { return *parts.back()->node; }
-  std::span<const cpu::Buffer> outputs() const { return parts.back()->outputs; }
+  std::span<const Buffer> outputs() const { return parts.back()->outputs; }
   void run(uint64_t step, uint64_t seed);
 };
 
 struct CompiledProgram {
   std::vector<std::unique_ptr<Instruction>> instructions;
-  std::map<std::string, cpu::Buffer> outputs;
-  std::vector<AlignedBytes> owned;
+  std::map<std::string, Buffer> outputs;
+  std::vector<DeviceBytes> owned;
   MemoryUse memory;
 };
 

@@ -4,8 +4,6 @@
 #include <numeric>
 
 #include "sigma1/analysis/pointwise_groups.h"
-#include "sigma1/backend/cpu/kernel_table.h"
-#include "sigma1/backend/cpu/pointwise.h"
 #include "sigma1/base/error.h"
 #include "sigma1/graph/sources.h"
 #include "sigma1/ops/pointwise.h"
@@ -21,8 +19,9 @@ bool is_constant(const Node& node) { return node.op == &constant_op || node.op =
 
 class Placer {
  public:
-  Placer(const Graph& graph, const std::map<std::string, std::string>& stored, Fusion fusion)
-      : graph_(graph), fusion_(fusion) {
+  Placer(const Graph& graph, const std::map<std::string, std::string>& stored, Fusion fusion,
+         const Device& device)
+      : graph_(graph), fusion_(fusion), device_(device) {
     for (const Node& node : graph.nodes()) {
       first_id_.push_back(static_cast<int>(root_.size()));
       for (size_t o = 0; o < node.outputs.size(); ++o)
@@ -68,8 +67,8 @@ class Placer {
     return {const_cast<Graph*>(&graph_), node, static_cast<int>(output)};
   }
 
-  static bool is_pointwise(const Node& node) {
-    return cpu::find_pointwise(*node.op) != nullptr && node.outputs.front().kind == Kind::real;
+  bool is_pointwise(const Node& node) const {
+    return device_.is_pointwise(*node.op) && node.outputs.front().kind == Kind::real;
   }
 
   void group_nodes() {
@@ -165,8 +164,8 @@ class Placer {
     }
   }
 
-  static bool may_overwrite(const Node& node, size_t input, size_t output) {
-    const cpu::Kernel& kernel = cpu::find_kernel(*node.op);
+  bool may_overwrite(const Node& node, size_t input, size_t output) const {
+    const Kernel& kernel = device_.find_kernel(*node.op);
     return kernel.in_place != nullptr && kernel.in_place(input, output);
   }
 
@@ -247,6 +246,7 @@ class Placer {
 
   const Graph& graph_;
   Fusion fusion_;
+  const Device& device_;
   std::vector<int> first_id_, root_, first_, last_;
   std::vector<Place> places_;
   std::vector<StoredType> types_;
@@ -258,8 +258,8 @@ class Placer {
 }  // namespace
 
 Placement place_values(const Graph& graph, const std::map<std::string, std::string>& stored,
-                       Fusion fusion) {
-  return Placer(graph, stored, fusion).run();
+                       Fusion fusion, const Device& device) {
+  return Placer(graph, stored, fusion, device).run();
 }
 
 Cast storage(const Node& node, size_t output) {

@@ -39,7 +39,7 @@ struct Placement {
 
 // `stored`: outputs of the graph that live in the store, and their names there.
 Placement place_values(const Graph& graph, const std::map<std::string, std::string>& stored,
-                       Fusion fusion = Fusion::chains);
+                       Fusion fusion = Fusion::chains, const Device& device = cpu_device());
 
 // How an output is stored: fp32 unless lowering said otherwise.
 Cast storage(const Node& node, size_t output);

@@ -2,8 +2,10 @@
 
 #include <algorithm>
 
+#include "sigma1/backend/cpu/kernel.h"
 #include "sigma1/base/error.h"
 #include "sigma1/base/parallel.h"
+#include "sigma1/runtime/store.h"
 
 namespace sigma1 {
 namespace {
@@ -17,7 +19,9 @@ double share(int64_t part, int64_t whole) {
 // Piece by piece on all threads, and then summed in their order: Total has add(span) and
 // add(Total).
 template <class Total, class... Arguments>
-Total measure(const cpu::Buffer& buffer, const Arguments&... arguments) {
+Total measure(const Buffer& anywhere, const Arguments&... arguments) {
+  HostView host(anywhere);
+  const Buffer& buffer = host.buffer();
   constexpr size_t kPiece = 1 << 16;
   auto count = static_cast<size_t>(buffer.count());
   std::vector<Total> pieces((count + kPiece - 1) / kPiece);
@@ -51,9 +55,9 @@ double TensorScale::lost() const {
   return share(loss.to_zero + loss.beyond, stats.count - stats.zeros);
 }
 
-TensorStats measure_stats(const cpu::Buffer& buffer) { return measure<TensorStats>(buffer); }
+TensorStats measure_stats(const Buffer& buffer) { return measure<TensorStats>(buffer); }
 
-FormatLoss measure_loss(const cpu::Buffer& buffer, const FormatLimits& limits) {
+FormatLoss measure_loss(const Buffer& buffer, const FormatLimits& limits) {
   return measure<FormatLoss>(buffer, limits);
 }
 

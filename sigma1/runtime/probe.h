@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "sigma1/backend/cpu/kernel.h"
+#include "sigma1/backend/kernel.h"
 #include "sigma1/numerics/tensor_stats.h"
 
 namespace sigma1 {
@@ -40,7 +40,7 @@ struct TensorScale {
 };
 
 // Of a buffer's numbers, on all threads; the same bits on any number of them.
-TensorStats measure_stats(const cpu::Buffer& buffer);
-FormatLoss measure_loss(const cpu::Buffer& buffer, const FormatLimits& limits);
+TensorStats measure_stats(const Buffer& buffer);
+FormatLoss measure_loss(const Buffer& buffer, const FormatLimits& limits);
 
 }  // namespace sigma1

@@ -42,20 +42,17 @@ std::vector<InstructionTime> Program::profile(uint64_t step) {
   return times;
 }
 
-const cpu::Buffer& Program::output(const std::string& name) const {
+const Buffer& Program::output(const std::string& name) const {
   auto found = outputs_.find(name);
   if (found == outputs_.end()) throw Bug("the program has no output '{}'", name);
   return found->second;
 }
 
-float Program::scalar(const std::string& name) const {
-  float room = 0;
-  return *cpu::load(output(name), 0, 1, &room);
-}
+float Program::scalar(const std::string& name) const { return read_floats(output(name)).front(); }
 
 std::string Program::first_non_finite(uint64_t step) {
   std::string found;
-  run(step, [&](const Node& node, size_t output, const cpu::Buffer& buffer) {
+  run(step, [&](const Node& node, size_t output, const Buffer& buffer) {
     if (!found.empty() || buffer.kind == Kind::index) return;
     std::vector<float> values = read_floats(buffer);
     if (cpu::vectors().all_finite(values.data(), buffer.count())) return;

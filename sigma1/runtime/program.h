@@ -1,4 +1,4 @@
-// A lowered graph made ready to run on the CPU: every value has its place, every node its kernel,
+// A lowered graph made ready to run on a device: every value has its place, every node its kernel,
 // and a run allocates nothing.
 #pragma once
 
@@ -29,7 +29,7 @@ struct InstructionTime {
 enum class Fusion { chains, none };
 
 // Sees a node's output right after it was computed; what is fused away is not seen.
-using Observer = std::function<void(const Node& node, size_t output, const cpu::Buffer& buffer)>;
+using Observer = std::function<void(const Node& node, size_t output, const Buffer& buffer)>;
 
 struct Instruction;
 
@@ -50,7 +50,7 @@ class Program {
   std::vector<InstructionTime> profile(uint64_t step);
 
   // A marked output, valid until the next run.
-  const cpu::Buffer& output(const std::string& name) const;
+  const Buffer& output(const std::string& name) const;
   float scalar(const std::string& name) const;
   // The first output that is not finite when run again, as "node at output o"; empty when all are.
   std::string first_non_finite(uint64_t step);
@@ -61,8 +61,8 @@ class Program {
  private:
   std::shared_ptr<const Graph> graph_;
   std::vector<std::unique_ptr<Instruction>> instructions_;
-  std::map<std::string, cpu::Buffer> outputs_;
-  std::vector<AlignedBytes> owned_;
+  std::map<std::string, Buffer> outputs_;
+  std::vector<DeviceBytes> owned_;
   uint64_t seed_;
   MemoryUse memory_;
 };

@@ -1,38 +1,43 @@
 #include "sigma1/runtime/store.h"
 
-#include <cstdlib>
-#include <cstring>
-#include <new>
+#include <algorithm>
 
+#include "sigma1/backend/cpu/kernel.h"
 #include "sigma1/base/error.h"
 
 namespace sigma1 {
 namespace {
 
-constexpr int64_t kAlignment = 64;
-
 // How a write rounds is the writer's business.
-FloatFormat format_of(const cpu::Buffer& buffer) {
+FloatFormat format_of(const Buffer& buffer) {
   return buffer.codec ? buffer.codec->cast().format : find_format("fp32").format;
 }
 
-}  // namespace
-
-void AlignedBytes::Free::operator()(std::byte* memory) const { std::free(memory); }
-
-AlignedBytes::AlignedBytes(int64_t size) : size_(size) {
-  int64_t rounded = (std::max(size, int64_t{1}) + kAlignment - 1) / kAlignment * kAlignment;
-  void* memory = std::aligned_alloc(kAlignment, static_cast<size_t>(rounded));
-  if (memory == nullptr) throw Error("memory: {} bytes were asked for and are not there", rounded);
-  std::memset(memory, 0, static_cast<size_t>(rounded));
-  data_.reset(static_cast<std::byte*>(memory));
+int64_t bytes_of(const Buffer& buffer) {
+  int64_t each = buffer.codec ? buffer.codec->bytes() : 4;
+  return buffer.count() * each;
 }
+
+}  // namespace
 
 int64_t element_bytes(Kind kind, const Cast& cast) {
   return kind == Kind::index ? static_cast<int64_t>(sizeof(int32_t)) : cast.format.bytes();
 }
 
-std::vector<float> read_floats(const cpu::Buffer& buffer) {
+HostView::HostView(const Buffer& buffer) : buffer_(buffer) {
+  if (buffer.device == nullptr) return;
+  copy_.resize(static_cast<size_t>(bytes_of(buffer)));
+  buffer.device->read(copy_.data(), buffer.data, bytes_of(buffer));
+  buffer_.data = copy_.data();
+  buffer_.device = nullptr;
+  if (buffer.scale == nullptr) return;
+  buffer.device->read(&scale_, reinterpret_cast<const std::byte*>(buffer.scale), sizeof(scale_));
+  buffer_.scale = &scale_;
+}
+
+std::vector<float> read_floats(const Buffer& anywhere) {
+  HostView host(anywhere);
+  const Buffer& buffer = host.buffer();
   if (buffer.kind == Kind::index) return {buffer.indices(), buffer.indices() + buffer.count()};
   std::vector<float> values(static_cast<size_t>(buffer.count()));
   const float* loaded = cpu::load(buffer, 0, buffer.count(), values.data());
@@ -41,10 +46,11 @@ std::vector<float> read_floats(const cpu::Buffer& buffer) {
 }
 
 void Store::create(const std::string& name, const TensorType& type, const Cast& cast) {
-  cpu::Buffer buffer{nullptr, cpu::shared_codec(cast), type.shape, type.kind};
+  Buffer buffer{nullptr, shared_codec(cast), type.shape, type.kind};
+  buffer.device = &device_ == &cpu_device() ? nullptr : &device_;
   auto found = entries_.find(name);
   if (found != entries_.end()) {
-    const cpu::Buffer& there = found->second.buffer;
+    const Buffer& there = found->second.buffer;
     if (there.shape == type.shape && there.kind == type.kind &&
         format_of(there) == format_of(buffer)) {
       return;
@@ -52,12 +58,12 @@ void Store::create(const std::string& name, const TensorType& type, const Cast& 
     throw Error("{}: expected {} of {} bits, got {} of {} bits", name, to_string(there.shape),
                 format_of(there).bits(), to_string(type.shape), format_of(buffer).bits());
   }
-  AlignedBytes memory(type.count() * element_bytes(type.kind, cast));
+  DeviceBytes memory(device_, type.count() * element_bytes(type.kind, cast));
   buffer.data = memory.data();
   entries_.emplace(name, Entry{std::move(memory), buffer});
 }
 
-const cpu::Buffer& Store::at(const std::string& name) const {
+const Buffer& Store::at(const std::string& name) const {
   auto found = entries_.find(name);
   if (found == entries_.end()) throw Bug("the store has no '{}'", name);
   return found->second.buffer;
@@ -75,19 +81,24 @@ std::vector<std::string> Store::names() const {
 }
 
 void Store::write(const std::string& name, std::span<const float> values) {
-  const cpu::Buffer& buffer = at(name);
+  const Buffer& buffer = at(name);
   if (static_cast<int64_t>(values.size()) != buffer.count() || buffer.kind != Kind::real) {
     throw Bug("{}: {} numbers written to {}", name, values.size(), to_string(buffer.shape));
   }
-  cpu::store(buffer, 0, buffer.count(), values.data());
+  if (buffer.device == nullptr) return cpu::store(buffer, 0, buffer.count(), values.data());
+  std::vector<std::byte> codes(static_cast<size_t>(bytes_of(buffer)));
+  Buffer staged = buffer;
+  staged.data = codes.data();
+  cpu::store(staged, 0, staged.count(), values.data());
+  device_.write(buffer.data, codes.data(), bytes_of(buffer));
 }
 
 void Store::write_indices(const std::string& name, std::span<const int32_t> values) {
-  const cpu::Buffer& buffer = at(name);
+  const Buffer& buffer = at(name);
   if (static_cast<int64_t>(values.size()) != buffer.count() || buffer.kind != Kind::index) {
     throw Bug("{}: {} indices written to {}", name, values.size(), to_string(buffer.shape));
   }
-  std::copy(values.begin(), values.end(), buffer.indices());
+  device_.write(buffer.data, values.data(), static_cast<int64_t>(values.size_bytes()));
 }
 
 void Store::fill(const std::string& name, float value) {
@@ -95,5 +106,18 @@ void Store::fill(const std::string& name, float value) {
 }
 
 std::vector<float> Store::read(const std::string& name) const { return read_floats(at(name)); }
+
+std::vector<std::byte> Store::read_bytes(const std::string& name) const {
+  std::vector<std::byte> read(static_cast<size_t>(bytes(name)));
+  device_.read(read.data(), at(name).data, bytes(name));
+  return read;
+}
+
+void Store::write_bytes(const std::string& name, std::span<const std::byte> values) {
+  if (static_cast<int64_t>(values.size()) != bytes(name)) {
+    throw Bug("{}: {} bytes written to {}", name, values.size(), bytes(name));
+  }
+  device_.write(at(name).data, values.data(), bytes(name));
+}
 
 }  // namespace sigma1

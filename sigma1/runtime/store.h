@@ -7,33 +7,21 @@
 #include <string>
 #include <vector>
 
-#include "sigma1/backend/cpu/kernel.h"
+#include "sigma1/backend/device.h"
 
 namespace sigma1 {
 
-// Memory aligned for any vector instruction, zero at first.
-class AlignedBytes {
- public:
-  explicit AlignedBytes(int64_t size);
-  std::byte* data() const { return data_.get(); }
-  int64_t size() const { return size_; }
-
- private:
-  struct Free {
-    void operator()(std::byte* memory) const;
-  };
-  std::unique_ptr<std::byte, Free> data_;
-  int64_t size_;
-};
-
 class Store {
  public:
+  explicit Store(const Device& device = cpu_device()) : device_(device) {}
+  const Device& device() const { return device_; }
+
   // Zeros. Throws Error when the name is taken by a tensor of another type or format.
   void create(const std::string& name, const TensorType& type, const Cast& cast);
 
   bool contains(const std::string& name) const { return entries_.contains(name); }
   // Throws Bug when there is none.
-  const cpu::Buffer& at(const std::string& name) const;
+  const Buffer& at(const std::string& name) const;
   int64_t bytes(const std::string& name) const;
   std::vector<std::string> names() const;
 
@@ -41,18 +29,36 @@ class Store {
   void write_indices(const std::string& name, std::span<const int32_t> values);
   void fill(const std::string& name, float value);
   std::vector<float> read(const std::string& name) const;
+  // As they are stored.
+  std::vector<std::byte> read_bytes(const std::string& name) const;
+  void write_bytes(const std::string& name, std::span<const std::byte> bytes);
 
  private:
   struct Entry {
-    AlignedBytes memory;
-    cpu::Buffer buffer;
+    DeviceBytes memory;
+    Buffer buffer;
   };
+  const Device& device_;
   std::map<std::string, Entry> entries_;
 };
 
 // Bytes of one element as stored.
 int64_t element_bytes(Kind kind, const Cast& cast);
-// All elements as fp32.
-std::vector<float> read_floats(const cpu::Buffer& buffer);
+// A tensor in this process's memory: the same memory where it lies there, else a copy as of now.
+class HostView {
+ public:
+  explicit HostView(const Buffer& buffer);
+  HostView(const HostView&) = delete;  // its buffer points into it
+  HostView& operator=(const HostView&) = delete;
+  const Buffer& buffer() const { return buffer_; }
+
+ private:
+  std::vector<std::byte> copy_;
+  float scale_ = 1;
+  Buffer buffer_;
+};
+
+// All elements as fp32, wherever they lie.
+std::vector<float> read_floats(const Buffer& buffer);
 
 }  // namespace sigma1

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "sigma1/backend/cpu/kernel.h"
 #include "sigma1/base/error.h"
 #include "sigma1/base/rng.h"
 
@@ -31,7 +32,7 @@ class Reader {
     tokens.resize(static_cast<size_t>(time_));
     store_.write_indices("tokens", tokens);
     program_->run(0);
-    const cpu::Buffer& all = program_->output("scores");
+    const Buffer& all = program_->output("scores");
     int64_t vocabulary = all.shape.back();
     std::vector<float> row(static_cast<size_t>(vocabulary));
     const float* found = cpu::load(all, seen * vocabulary, vocabulary, row.data());

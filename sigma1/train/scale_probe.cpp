@@ -172,7 +172,7 @@ void ScaleProbe::find_targets(const TrainConfig& config, const TensorLabels& lab
   }
 }
 
-TensorScale ScaleProbe::measure(const Target& target, const cpu::Buffer& buffer) const {
+TensorScale ScaleProbe::measure(const Target& target, const Buffer& buffer) const {
   TensorScale result{.name = target.label.name,
                      .role = target.label.role,
                      .format = format_name(target.format),
@@ -198,7 +198,7 @@ std::vector<TensorScale> ScaleProbe::measure() {
       result.push_back(measure(found->second, store_.at(node.name)));
     }
   };
-  program_->run(0, [&](const Node& node, size_t output, const cpu::Buffer& buffer) {
+  program_->run(0, [&](const Node& node, size_t output, const Buffer& buffer) {
     if (output == 0) list_sources(node);
     auto found = targets_.find({node.name, static_cast<int>(output)});
     if (found != targets_.end()) result.push_back(measure(found->second, buffer));

@@ -53,7 +53,7 @@ class ScaleProbe {
 
   void find_targets(const TrainConfig& config, const TensorLabels& labels,
                     const ProbeOptions& options);
-  TensorScale measure(const Target& target, const cpu::Buffer& buffer) const;
+  TensorScale measure(const Target& target, const Buffer& buffer) const;
 
   Store store_;
   std::shared_ptr<Graph> graph_;

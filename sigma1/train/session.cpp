@@ -4,7 +4,6 @@
 #include <nlohmann/json.hpp>
 #include <numbers>
 
-#include "sigma1/backend/cpu/vectors.h"
 #include "sigma1/backend/reference.h"
 #include "sigma1/base/error.h"
 #include "sigma1/passes/differentiate.h"
@@ -23,7 +22,7 @@ double counted(const Batch& batch) {
   return sum;
 }
 
-std::string dtype_of(const cpu::Buffer& buffer) {
+std::string dtype_of(const Buffer& buffer) {
   if (buffer.codec == nullptr) return buffer.kind == Kind::index ? "I32" : "F32";
   const FloatFormat& format = buffer.codec->cast().format;
   for (auto [name, dtype] :
@@ -32,16 +31,6 @@ std::string dtype_of(const cpu::Buffer& buffer) {
   }
   throw Error("checkpoint: no dtype for a format of {} bits; store fp16, bf16, e4m3 or e5m2",
               format.bits());
-}
-
-bool all_finite(const cpu::Buffer& buffer) {
-  float room[cpu::kTile];
-  int64_t size = buffer.count();
-  for (int64_t first = 0; first < size; first += cpu::kTile) {
-    int64_t count = std::min(cpu::kTile, size - first);
-    if (!cpu::vectors().all_finite(cpu::load(buffer, first, count, room), count)) return false;
-  }
-  return true;
 }
 
 }  // namespace
@@ -77,8 +66,8 @@ void LossScaler::saw(bool overflow) {
   }
 }
 
-Session::Session(TrainConfig config, const Corpus& corpus)
-    : config_(std::move(config)), vocabulary_(corpus.vocabulary), corpus_(&corpus) {
+Session::Session(TrainConfig config, const Corpus& corpus, const Device& device)
+    : config_(std::move(config)), vocabulary_(corpus.vocabulary), corpus_(&corpus), store_(device) {
   config_.size.vocabulary = static_cast<int64_t>(vocabulary_.size());
   config_.check();
   if (static_cast<int64_t>(corpus.train.size()) < config_.size.time) {
@@ -98,7 +87,8 @@ Session::Session(TrainConfig config, const Corpus& corpus)
   }
 }
 
-Session::Session(const Checkpoint& checkpoint, const Corpus* corpus) : corpus_(corpus) {
+Session::Session(const Checkpoint& checkpoint, const Corpus* corpus, const Device& device)
+    : corpus_(corpus), store_(device) {
   const Metadata& metadata = checkpoint.file.metadata();
   auto text = [&](const char* key) {
     auto found = metadata.find(key);
@@ -157,21 +147,22 @@ void Session::build() {
 void Session::restore(const Checkpoint& checkpoint) {
   for (const std::string& name : kept_) {
     const StoredTensor& tensor = checkpoint.file.at(name);
-    const cpu::Buffer& buffer = store_.at(name);
+    const Buffer& buffer = store_.at(name);
     if (tensor.shape != buffer.shape || tensor.dtype != dtype_of(buffer)) {
       throw Error("{}: {}: expected {} {}, got {} {}", checkpoint.file.path().string(), name,
                   dtype_of(buffer), to_string(buffer.shape), tensor.dtype, to_string(tensor.shape));
     }
-    std::copy(tensor.data.begin(), tensor.data.end(), buffer.data);
+    store_.write_bytes(name, tensor.data);
   }
 }
 
 void Session::save(const std::filesystem::path& folder) const {
   std::vector<StoredTensor> tensors;
+  std::vector<std::vector<std::byte>> contents;
   for (const std::string& name : kept_) {
-    const cpu::Buffer& buffer = store_.at(name);
-    auto bytes = static_cast<size_t>(store_.bytes(name));
-    tensors.push_back({name, dtype_of(buffer), buffer.shape, {buffer.data, bytes}});
+    const Buffer& buffer = store_.at(name);
+    contents.push_back(store_.read_bytes(name));
+    tensors.push_back({name, dtype_of(buffer), buffer.shape, contents.back()});
   }
   Json state{{"joins", joins_},
              {"loss_scale", scaler_.scale},
@@ -209,10 +200,9 @@ double Session::accumulate_gradients(double seed_gradient) {
 }
 
 bool Session::gradients_finite() const {
-  for (const std::string& name : parameters_) {
-    if (!all_finite(store_.at(gradient_name(name)))) return false;
-  }
-  return true;
+  std::vector<Buffer> gradients;
+  for (const std::string& name : parameters_) gradients.push_back(store_.at(gradient_name(name)));
+  return store_.device().are_finite(gradients);
 }
 
 StepResult Session::train_step() {

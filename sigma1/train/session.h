@@ -48,9 +48,9 @@ struct LossScaler {
 class Session {
  public:
   // A new run. `corpus` must outlive it; config.size.vocabulary is set from it.
-  Session(TrainConfig config, const Corpus& corpus);
+  Session(TrainConfig config, const Corpus& corpus, const Device& device = cpu_device());
   // From a checkpoint's metadata and tensors. Without a corpus it can evaluate and generate only.
-  Session(const Checkpoint& checkpoint, const Corpus* corpus);
+  Session(const Checkpoint& checkpoint, const Corpus* corpus, const Device& device = cpu_device());
 
   const TrainConfig& config() const { return config_; }
   const Vocabulary& vocabulary() const { return vocabulary_; }

@@ -34,7 +34,7 @@ std::map<std::string, Zeros> count_zeros(const TrainConfig& config, const Sessio
     store.fill(seed, static_cast<float>(session.loss_scaler().scale));
   }
   std::map<std::string, Zeros> found;
-  program.run(0, [&](const Node& node, size_t output, const cpu::Buffer& buffer) {
+  program.run(0, [&](const Node& node, size_t output, const Buffer& buffer) {
     if (output > 0 || !node.name.starts_with("grad/")) return;
     std::vector<float> values = read_floats(buffer);
     auto zeros = static_cast<int64_t>(std::ranges::count(values, 0.0f));

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <set>
 
+#include "sigma1/backend/cpu/kernel_table.h"
 #include "sigma1/backend/reference.h"
 #include "sigma1/graph/sources.h"
 #include "sigma1/ops/catalogue.h"
@@ -14,7 +15,7 @@
 #include "sigma1/ops/residual.h"
 #include "sigma1/ops/shape.h"
 #include "sigma1/passes/differentiate.h"
-#include "tests/conformance/cpu_checks.h"
+#include "tests/conformance/kernel_checks.h"
 
 namespace sigma1 {
 namespace {
@@ -22,19 +23,6 @@ namespace {
 const Storage kSingle{"fp32", {"fp32"}, {"fp32"}};
 const Storage kMixed{"fp8 to fp16", {"e4m3", "e5m2"}, {"fp16"}};
 const Storage kMoved{"e4m3, unit factors", {"e4m3"}, {"e4m3"}, true};
-const Storage kStorages[] = {
-    kSingle,
-    kMixed,
-    {"fp16", {"fp16"}, {"fp16"}},
-    {"bf16", {"bf16"}, {"bf16"}},
-    {"e4m3", {"e4m3"}, {"e4m3"}},
-    {"e5m2", {"e5m2"}, {"e5m2"}},
-    {"fp32, first output fp16", {"fp32"}, {"fp16", "fp32"}},
-    {"fp32, unit factors", {"fp32"}, {"fp32"}, true},
-    {"bf16, unit factors", {"bf16"}, {"bf16"}, true},
-    kMoved,
-    {"fp8 in turn, unit factors", {"e4m3", "e5m2"}, {"e4m3"}, true},
-};
 
 class CpuKernels : public testing::TestWithParam<size_t> {
  protected:
@@ -42,11 +30,11 @@ class CpuKernels : public testing::TestWithParam<size_t> {
 };
 
 TEST_P(CpuKernels, GiveWhatTheReferenceGives) {
-  for (const Storage& storage : kStorages) expect_reference(sample, storage);
+  for (const Storage& storage : all_storages()) expect_reference(sample, storage);
 }
 
 TEST_P(CpuKernels, GiveTheSameAnywhere) {
-  for (const Storage& storage : kStorages) {
+  for (const Storage& storage : all_storages()) {
     expect_same_in_place(sample, storage);
     expect_same_on_threads(sample, storage);
   }
@@ -158,7 +146,7 @@ TEST(CpuShapeKernels, MoveIndicesToo) {
       type.kind = Kind::index;
       inputs.push_back(index_tensor(type.shape, int64_t{1} << 31, "indices", inputs.size()));
     }
-    CpuCall call(*c.op, types, c.attributes, kSingle, inputs);
+    KernelCall call(*c.op, types, c.attributes, kSingle, inputs);
     std::vector<Tensor> want = reference(c, call);
     std::vector<std::vector<std::byte>> got = call.run();
     for (size_t o = 0; o < got.size(); ++o) {
@@ -183,7 +171,7 @@ TEST(CpuEmbeddingKernels, RefuseWhatTheReferenceRefuses) {
     for (double wrong : {-1.0, static_cast<double>(rows)}) {
       Sample sample(c);
       sample.inputs[1].data.back() = wrong;
-      CpuCall call = sample.call(kSingle);
+      KernelCall call = sample.call(kSingle);
       std::string refusal = refusal_of([&] { reference(c, call); });
       EXPECT_NE(refusal, "");
       EXPECT_EQ(refusal_of([&] { call.run(); }), refusal);
@@ -201,7 +189,7 @@ TEST(CpuCastKernels, StandWhatGivesNoScale) {
         Sample sample(c);
         std::ranges::fill(sample.inputs[input].data, 0.0);
         sample.inputs[input].data[3] = planted;
-        CpuCall call = sample.call(kSingle);
+        KernelCall call = sample.call(kSingle);
         std::vector<Tensor> want = reference(c, call);
         std::vector<std::vector<std::byte>> got = call.run();
         for (size_t o = 0; o < got.size(); ++o) {

@@ -41,7 +41,7 @@ class ProbeOf : public testing::TestWithParam<const char*> {
   }
   void TearDown() override { set_thread_count(0); }
 
-  const cpu::Buffer& buffer() const { return store_.at("x"); }
+  const Buffer& buffer() const { return store_.at("x"); }
 
   Store store_;
 };
@@ -110,7 +110,7 @@ using Seen = std::map<std::pair<std::string, size_t>, std::vector<float>>;
 
 Seen seen_by_observer(Program& program) {
   Seen seen;
-  program.run(0, [&](const Node& node, size_t output, const cpu::Buffer& buffer) {
+  program.run(0, [&](const Node& node, size_t output, const Buffer& buffer) {
     seen[{node.name, output}] = read_floats(buffer);
   });
   return seen;
@@ -168,7 +168,7 @@ TEST(FusionNone, SeesEachNodeThatIsNoViewOrSource) {
   Program apart(graph, store, {}, 0, Fusion::none);
   write_sources(store, training_bindings(*graph, 1));
   std::set<std::string> seen;
-  apart.run(0, [&](const Node& node, size_t, const cpu::Buffer&) { seen.insert(node.name); });
+  apart.run(0, [&](const Node& node, size_t, const Buffer&) { seen.insert(node.name); });
   for (const Node& node : graph->nodes()) {
     bool computed = node.op->evaluate != nullptr && !node.inputs.empty() &&
                     node.op->name != std::string_view("reshape");

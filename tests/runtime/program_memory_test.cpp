@@ -127,7 +127,7 @@ TEST(ProgramMemory, OutputsLieInTheStore) {
     run.program.run(0);
     free_run.program.run(0);
     for (const auto& [name, value] : graph->outputs()) {
-      const cpu::Buffer& kept = run.store.at("kept/" + name);
+      const Buffer& kept = run.store.at("kept/" + name);
       EXPECT_EQ(kept.data, run.program.output(name).data) << name;
       EXPECT_EQ(bytes_of(kept), bytes_of(free_run.program.output(name))) << name;
       EXPECT_FALSE(free_run.store.contains("kept/" + name));

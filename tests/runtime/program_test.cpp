@@ -96,7 +96,7 @@ TEST(Program, EqualsTheReferenceInFewerBits) {
       ProgramRun run(graph, training_bindings(*graph, each.config.vocabulary));
       unround_fused(*graph);
       std::map<Key, Tensor> got;
-      run.program.run(0, [&](const Node& node, size_t output, const cpu::Buffer& buffer) {
+      run.program.run(0, [&](const Node& node, size_t output, const Buffer& buffer) {
         if (buffer.kind == Kind::real) got[{node.name, output}] = tensor_of(buffer);
       });
       size_t judged = 0;
@@ -191,7 +191,7 @@ TEST(Program, ObserversSeeWhatIsComputed) {
   graph->mark_output("y", matmul(tanh(relu(x)), x));
   ProgramRun run(graph, {{"x", Tensor({2, 2}, {1, 2, -3, 4})}});
   std::vector<std::string> seen;
-  run.program.run(0, [&](const Node& node, size_t output, const cpu::Buffer& buffer) {
+  run.program.run(0, [&](const Node& node, size_t output, const Buffer& buffer) {
     EXPECT_EQ(output, 0u);
     seen.push_back(node.name);
     if (node.name != "tanh") return;

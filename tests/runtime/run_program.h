@@ -28,7 +28,7 @@ inline void write_sources(Store& store, const Bindings& bindings) {
   }
 }
 
-inline Tensor tensor_of(const cpu::Buffer& buffer) {
+inline Tensor tensor_of(const Buffer& buffer) {
   std::vector<float> values = read_floats(buffer);
   return {buffer.shape, std::vector<double>(values.begin(), values.end())};
 }
@@ -40,7 +40,7 @@ inline Bindings stored_bindings(const Store& store, const Bindings& bindings) {
   return rounded;
 }
 
-inline Bytes bytes_of(const cpu::Buffer& buffer) {
+inline Bytes bytes_of(const Buffer& buffer) {
   int64_t size = buffer.count() * (buffer.codec ? buffer.codec->bytes() : 4);
   return {buffer.data, buffer.data + size};
 }
@@ -52,8 +52,9 @@ struct ProgramRun {
   Program program;
   Bindings bindings;  // as stored
 
-  ProgramRun(std::shared_ptr<Graph> of, const Bindings& given, const Names& stored = {})
-      : graph(std::move(of)), program(graph, store, stored) {
+  ProgramRun(std::shared_ptr<Graph> of, const Bindings& given, const Names& stored = {},
+             const Device& device = cpu_device())
+      : graph(std::move(of)), store(device), program(graph, store, stored) {
     write_sources(store, given);
     bindings = stored_bindings(store, given);
   }

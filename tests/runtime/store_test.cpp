@@ -83,15 +83,15 @@ TEST(Store, NamesAreSorted) {
   EXPECT_EQ(store.names(), (std::vector<std::string>{"a", "b", "c"}));
 }
 
-TEST(AlignedBytes, AreAlignedAndZero) {
+TEST(DeviceBytes, AreAlignedAndZero) {
   for (int64_t size : {0, 1, 63, 64, 1000}) {
-    AlignedBytes bytes(size);
+    DeviceBytes bytes(cpu_device(), size);
     EXPECT_EQ(reinterpret_cast<uintptr_t>(bytes.data()) % 64, 0u);
     EXPECT_EQ(bytes.size(), size);
     for (int64_t i = 0; i < size; ++i) ASSERT_EQ(bytes.data()[i], std::byte{0});
   }
 #ifndef __SANITIZE_ADDRESS__  // which ends the program where memory is refused
-  EXPECT_THROW(AlignedBytes(int64_t{1} << 60), Error);
+  EXPECT_THROW(DeviceBytes(cpu_device(), int64_t{1} << 60), Error);
 #endif
 }
 

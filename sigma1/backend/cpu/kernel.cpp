@@ -1,8 +1,6 @@
 #include "sigma1/backend/cpu/kernel.h"
 
 #include <algorithm>
-#include <deque>
-#include <mutex>
 #include <vector>
 
 namespace sigma1::cpu {
@@ -47,17 +45,6 @@ void store(const Buffer& buffer, int64_t first, int64_t count, const float* valu
     first += head, count -= head, values += head, codes += head * bytes;
   }
   encode(first, values, codes, count);
-}
-
-const Codec* shared_codec(const Cast& cast) {
-  if (cast.format.bytes() == 4) return nullptr;
-  static std::mutex mutex;
-  static std::deque<Codec> codecs;  // their addresses stay
-  std::lock_guard lock(mutex);
-  for (const Codec& codec : codecs) {
-    if (codec.cast() == cast) return &codec;
-  }
-  return &codecs.emplace_back(cast);
 }
 
 float* thread_room(size_t floats) {

@@ -52,17 +52,11 @@ void identity_tile(const Launch& launch, int64_t, int64_t count, const float* co
   vectors().scale(inputs[0], output, count, launch.factor());
 }
 
-// The largest word whose RandomStream::uniform(), (word + ½)·2^-32, is below p.
-uint32_t last_dropped_word(double p) {
-  return static_cast<uint32_t>(std::ceil(p * 0x1p32 - 0.5) - 1);
-}
-
 void dropout_tile(const Launch& launch, int64_t first, int64_t count, const float* const* inputs,
                   float* output) {
   double p = launch.attr<double>("p");
   auto factor = static_cast<float>(launch.factor() / (1 - p));
-  bool drops_none = p * 0x1p32 <= 0.5;
-  if (drops_none) return vectors().scale(inputs[0], output, count, factor);
+  if (drops_none(p)) return vectors().scale(inputs[0], output, count, factor);
   RandomStream random(static_cast<uint64_t>(launch.attr<int64_t>("seed")),
                       launch.attr<std::string>("stream"), launch.step);
   vectors().dropout(inputs[0], output, count,
@@ -158,6 +152,12 @@ const PointwiseOp* find_pointwise(const OpDef& op) {
   const PointwiseOp* found =
       std::find_if(std::begin(kOps), std::end(kOps), [&](auto& each) { return each.op == &op; });
   return found == std::end(kOps) ? nullptr : found;
+}
+
+bool drops_none(double p) { return p * 0x1p32 <= 0.5; }
+
+uint32_t last_dropped_word(double p) {
+  return static_cast<uint32_t>(std::ceil(p * 0x1p32 - 0.5) - 1);
 }
 
 const float* load_tile(const Buffer& buffer, int64_t first, int64_t count, int64_t whole_count,

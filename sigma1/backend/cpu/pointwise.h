@@ -17,6 +17,11 @@ struct PointwiseOp {
   TileFunction tile = nullptr;
 };
 
+// Of dropout: whether no random word is dropped, and the largest one that is: whose
+// RandomStream::uniform(), (word + ½)·2^-32, is below p.
+bool drops_none(double p);
+uint32_t last_dropped_word(double p);
+
 // Null when the op is not of this kind.
 const PointwiseOp* find_pointwise(const OpDef& op);
 

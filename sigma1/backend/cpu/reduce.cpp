@@ -9,35 +9,23 @@ namespace {
 
 using Axes = std::vector<int64_t>;
 
-bool lacks(const Axes& axes, const Shape& full, size_t axis) {
-  return std::ranges::any_of(axes, [&](int64_t each) { return from_front(each, full) == axis; });
-}
-
 // A sum in two stages, so that all threads have work whichever axes are summed: chunks of the
 // summed elements give partial sums, whose sums are the result. Sums of sums also lose less to
 // rounding. What is cut depends on shapes alone.
-struct Reduction {
+struct Reduction : SummedAxes {
   // Rows in a chunk when whole rows are added: enough to make the partial sums a small part of the
   // work, few enough for all threads and for precision.
   static constexpr int64_t kMinRows = 64, kMaxRows = 512;
   static constexpr int64_t kChunk = 16 * kTile;  // elements of one output's chunk, else
 
-  Layout groups;        // the axes left, but for `columns`
-  Layout summed;        // the axes that go
-  int64_t columns = 1;  // neighbours that stay neighbours; 1: neighbours are summed
   int64_t chunk, chunks;
 
-  Reduction(const Shape& full, const Axes& axes) {
-    for (size_t axis = 0; axis < full.size(); ++axis) {
-      (lacks(axes, full, axis) ? summed : groups).push(full[axis], step_along(full, axis));
-    }
-    if (groups.axes > 0 && groups.run_stride() == 1) columns = groups.sizes[--groups.axes];
+  Reduction(const Shape& full, const Axes& axes) : SummedAxes(full, axes) {
     chunk = columns == 1 ? kChunk : std::clamp(2 * kChunk / columns, kMinRows, kMaxRows);
     chunk = std::min(chunk, summed.count());
     chunks = (summed.count() + chunk - 1) / chunk;
   }
 
-  int64_t outputs() const { return groups.count() * columns; }
   int64_t column_tiles() const { return (columns + kTile - 1) / kTile; }
   int64_t partials() const { return chunks * outputs(); }
 };
@@ -115,12 +103,7 @@ int64_t partials_workspace(const Launch& launch) {
 
 void run_broadcast(const Launch& launch) {
   const Buffer& x = launch.in(0);
-  const Shape& full = launch.out().shape;
-  const Axes& axes = launch.attr<Axes>("axes");
-  Layout layout;
-  for (size_t axis = 0, of_x = 0; axis < full.size(); ++axis) {
-    layout.push(full[axis], lacks(axes, full, axis) ? 0 : step_along(x.shape, of_x++));
-  }
+  Layout layout = broadcast_layout(x.shape, launch.out().shape, launch.attr<Axes>("axes"));
   bool repeated = layout.run_stride() == 0;
   move(launch, 0, moves_bytes(launch, 0), [&](int64_t i) {
     return Piece{&x, layout.offset(i), layout.run() - i % layout.run(), repeated};

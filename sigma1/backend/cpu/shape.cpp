@@ -24,47 +24,18 @@ void run_reshape(const Launch& launch) {
 
 bool anywhere(size_t, size_t) { return true; }
 
-// The input in the order of the output.
 Layout transposed(const Launch& launch) {
-  const Shape& shape = launch.in(0).shape;
-  Layout layout;
-  for (int64_t axis : launch.attr<Axes>("order")) {
-    size_t from = from_front(axis, shape);
-    layout.push(shape[from], step_along(shape, from));
-  }
-  return layout;
+  return transpose_layout(launch.in(0).shape, launch.attr<Axes>("order"));
 }
 
-// A transpose whose last axis moves, cut into squares: rows lie side by side in the input, columns
-// in the output.
-struct Squares {
+// The planes of a transpose, cut into squares.
+struct Squares : Planes {
   static constexpr int64_t kSide = 64;
   // A square's rows in the room lie a little further apart than its side: at a power of two they
   // would share their places in the cache.
   static constexpr int64_t kPitch = kSide + 4;
 
-  Layout outer;                          // neither rows nor columns
-  Layout outer_outputs;                  // the same axes in the output
-  int64_t rows = 1, row_step = 1;        // in the output
-  int64_t columns = 1, column_step = 1;  // in the input
-
-  explicit Squares(const Layout& layout) {
-    int64_t step = layout.count();
-    for (size_t axis = 0; axis < layout.axes; ++axis) {
-      int64_t size = layout.sizes[axis], stride = layout.strides[axis];
-      step /= size;
-      if (axis + 1 == layout.axes) {
-        columns = size;
-        column_step = stride;
-      } else if (stride == 1) {
-        rows = size;
-        row_step = step;
-      } else {
-        outer.push(size, stride);
-        outer_outputs.push(size, step);
-      }
-    }
-  }
+  using Planes::Planes;
 
   int64_t down() const { return (rows + kSide - 1) / kSide; }
   int64_t across() const { return (columns + kSide - 1) / kSide; }

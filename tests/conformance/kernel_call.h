@@ -1,10 +1,10 @@
-// Runs an op's CPU kernel by itself, on tensors stored in chosen formats, and watches that it
-// writes where it may and nowhere else.
+// Runs an op's kernel by itself, on any device, on tensors stored in chosen formats, and watches
+// that it writes where it may and nowhere else.
 #pragma once
 
 #include <optional>
 
-#include "sigma1/backend/cpu/kernel_table.h"
+#include "sigma1/backend/device.h"
 
 namespace sigma1 {
 
@@ -19,33 +19,34 @@ struct Storage {
 // Null for fp32. What does not fit becomes infinity in 16 bits and the largest number in 8.
 const Codec* codec_of(const std::string& format, Rounding rounding = Rounding::nearest_even);
 
-// Memory of a kernel's buffer, on a line of the cache and with guards behind it.
+// Memory of a kernel's buffer, with guards behind it; what was not written is not a number.
 class Memory {
  public:
-  explicit Memory(int64_t bytes);
-  std::byte* data() { return lines_.front().bytes; }
-  std::span<const std::byte> bytes() const { return {lines_.front().bytes, size_}; }
+  Memory(const Device& device, int64_t bytes);
+  std::byte* data() const { return memory_.data(); }
+  void write(std::span<const std::byte> bytes) const;
+  std::vector<std::byte> bytes() const;
   bool is_intact() const;  // nobody wrote behind the end
 
  private:
-  struct alignas(64) Line {
-    std::byte bytes[64];
-  };
-  size_t size_;
-  std::vector<Line> lines_;
+  const Device& device_;
+  int64_t size_;
+  DeviceBytes memory_;
 };
 
 // One op with its inputs, ready to be run often.
-class CpuCall {
+class KernelCall {
  public:
-  CpuCall(const OpDef& op, std::vector<TensorType> types, const Attributes& attributes,
-          const Storage& storage, const std::vector<Tensor>& inputs);
+  KernelCall(const OpDef& op, std::vector<TensorType> types, const Attributes& attributes,
+             const Storage& storage, const std::vector<Tensor>& inputs,
+             const Device& device = cpu_device());
 
   // The inputs as the format holds them.
   const std::vector<Tensor>& inputs() const { return rounded_; }
+  const Kernel& kernel() const { return kernel_; }
   size_t output_count() const { return outputs_.size(); }
-  const cpu::Buffer& input(size_t i) const { return inputs_[i]; }
-  const cpu::Buffer& output(size_t o) const { return outputs_[o]; }
+  const Buffer& input(size_t i) const { return inputs_[i]; }
+  const Buffer& output(size_t o) const { return outputs_[o]; }
   float factor(size_t o) const;
 
   // Whether an output is rounded by the op, at a scale that follows its codes.
@@ -60,15 +61,16 @@ class CpuCall {
   static RandomStream random(size_t o) { return RandomStream(7, "output", o); }
 
  private:
-  const cpu::Kernel& kernel_;
+  const Device& device_;
+  const Kernel& kernel_;
   const Attributes& attributes_;
   bool unit_factors_, rounds_itself_;
   std::vector<Tensor> rounded_;
   std::vector<std::vector<std::byte>> codes_;  // of the inputs
-  std::vector<cpu::Buffer> inputs_, outputs_;
+  std::vector<Buffer> inputs_, outputs_;
 };
 
 // What lies in a buffer of this kind, as numbers; a scale may follow the codes.
-Tensor decoded(const cpu::Buffer& buffer, std::span<const std::byte> bytes);
+Tensor decoded(const Buffer& buffer, std::span<const std::byte> bytes);
 
 }  // namespace sigma1

@@ -1,9 +1,9 @@
-// What every CPU kernel is held to: its op's reference, in any format, in place and on any number
-// of threads.
+// What every kernel is held to: its op's reference, in any format, in place and on any number of
+// threads.
 #pragma once
 
 #include "tests/conformance/case.h"
-#include "tests/conformance/cpu_run.h"
+#include "tests/conformance/kernel_call.h"
 
 namespace sigma1 {
 
@@ -12,14 +12,19 @@ struct Sample {
   const ConformanceCase& c;
   std::vector<Tensor> inputs;
 
-  explicit Sample(const ConformanceCase& of);
-  CpuCall call(const Storage& storage) const {
-    return {*c.op, c.inputs, c.attributes, storage, inputs};
+  const Device& device;
+
+  explicit Sample(const ConformanceCase& of, const Device& on = cpu_device());
+  KernelCall call(const Storage& storage) const {
+    return {*c.op, c.inputs, c.attributes, storage, inputs, device};
   }
 };
 
+// How tensors are stored in the cases that every kernel runs.
+std::span<const Storage> all_storages();
+
 // The op's own evaluation on the inputs as stored, times the factors.
-std::vector<Tensor> reference(const ConformanceCase& c, const CpuCall& call);
+std::vector<Tensor> reference(const ConformanceCase& c, const KernelCall& call);
 
 void expect_reference(const Sample& sample, const Storage& storage);
 void expect_same_on_threads(const Sample& sample, const Storage& storage);

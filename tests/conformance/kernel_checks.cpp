@@ -1,4 +1,4 @@
-#include "tests/conformance/cpu_checks.h"
+#include "tests/conformance/kernel_checks.h"
 
 #include <gtest/gtest.h>
 
@@ -14,6 +14,20 @@
 
 namespace sigma1 {
 namespace {
+
+const Storage kStorages[] = {
+    {"fp32", {"fp32"}, {"fp32"}},
+    {"fp8 to fp16", {"e4m3", "e5m2"}, {"fp16"}},
+    {"fp16", {"fp16"}, {"fp16"}},
+    {"bf16", {"bf16"}, {"bf16"}},
+    {"e4m3", {"e4m3"}, {"e4m3"}},
+    {"e5m2", {"e5m2"}, {"e5m2"}},
+    {"fp32, first output fp16", {"fp32"}, {"fp16", "fp32"}},
+    {"fp32, unit factors", {"fp32"}, {"fp32"}, true},
+    {"bf16, unit factors", {"bf16"}, {"bf16"}, true},
+    {"e4m3, unit factors", {"e4m3"}, {"e4m3"}, true},
+    {"fp8 in turn, unit factors", {"e4m3", "e5m2"}, {"e4m3"}, true},
+};
 
 // Roundings that a result's error may add up to, of the size of the largest result: some of each
 // step, and a random walk of those of a sum. Sums of some ten thousand terms stay below.
@@ -55,17 +69,17 @@ bool sums_depend_on_threads(const OpDef& op) {
   return std::ranges::find(products, &op) != std::end(products);
 }
 
-bool could_lie_in(const cpu::Buffer& output, const cpu::Buffer& input) {
+bool could_lie_in(const Buffer& output, const Buffer& input) {
   return output.codec == input.codec && output.kind == input.kind &&
          output.count() == input.count();
 }
 
 // Each way by itself, and as many as go together, which is how an optimiser's step is run.
-std::vector<CpuCall::Places> in_place_ways(const OpDef& op, const CpuCall& call) {
-  const cpu::Kernel& kernel = cpu::find_kernel(op);
-  std::vector<CpuCall::Places> ways;
+std::vector<KernelCall::Places> in_place_ways(const KernelCall& call) {
+  const Kernel& kernel = call.kernel();
+  std::vector<KernelCall::Places> ways;
   if (kernel.in_place == nullptr) return ways;
-  CpuCall::Places together(call.output_count());
+  KernelCall::Places together(call.output_count());
   std::set<size_t> taken;
   for (size_t o = 0; o < call.output_count(); ++o) {
     for (size_t i = 0; i < call.inputs().size(); ++i) {
@@ -80,20 +94,22 @@ std::vector<CpuCall::Places> in_place_ways(const OpDef& op, const CpuCall& call)
 
 }  // namespace
 
-Sample::Sample(const ConformanceCase& of) : c(of) {
+std::span<const Storage> all_storages() { return kStorages; }
+
+Sample::Sample(const ConformanceCase& of, const Device& on) : c(of), device(on) {
   for (size_t i = 0; i < c.inputs.size(); ++i) {
     inputs.push_back(sample_input(*c.op, {c.inputs, c.attributes}, i, false, 11));
   }
 }
 
-std::vector<Tensor> reference(const ConformanceCase& c, const CpuCall& call) {
+std::vector<Tensor> reference(const ConformanceCase& c, const KernelCall& call) {
   std::vector<const Tensor*> pointers;
   for (const Tensor& input : call.inputs()) pointers.push_back(&input);
   std::vector<Tensor> outputs;
   for (size_t o = 0; o < call.output_count(); ++o) {
     outputs.emplace_back(call.output(o).shape);
   }
-  c.op->evaluate({pointers, outputs, c.attributes, CpuCall::kStep});
+  c.op->evaluate({pointers, outputs, c.attributes, KernelCall::kStep});
   for (size_t o = 0; o < outputs.size(); ++o) {
     for (double& y : outputs[o].data) y *= static_cast<double>(call.factor(o));
   }
@@ -101,7 +117,7 @@ std::vector<Tensor> reference(const ConformanceCase& c, const CpuCall& call) {
 }
 
 void expect_reference(const Sample& sample, const Storage& storage) {
-  CpuCall call = sample.call(storage);
+  KernelCall call = sample.call(storage);
   std::vector<Tensor> want = reference(sample.c, call);
   std::vector<std::vector<std::byte>> got = call.run();
   for (size_t o = 0; o < want.size(); ++o) {
@@ -113,7 +129,7 @@ void expect_reference(const Sample& sample, const Storage& storage) {
 
 void expect_same_on_threads(const Sample& sample, const Storage& storage) {
   if (sums_depend_on_threads(*sample.c.op)) return;
-  CpuCall call = sample.call(storage);
+  KernelCall call = sample.call(storage);
   set_thread_count(1);
   std::vector<std::vector<std::byte>> alone = call.run();
   set_thread_count(2);
@@ -122,8 +138,8 @@ void expect_same_on_threads(const Sample& sample, const Storage& storage) {
 }
 
 void expect_same_in_place(const Sample& sample, const Storage& storage) {
-  CpuCall call = sample.call(storage);
-  for (const CpuCall::Places& at : in_place_ways(*sample.c.op, call)) {
+  KernelCall call = sample.call(storage);
+  for (const KernelCall::Places& at : in_place_ways(call)) {
     std::string way = storage.name;
     for (size_t o = 0; o < at.size(); ++o) {
       if (at[o]) way += fmt::format(", output {} in input {}", o, *at[o]);
@@ -135,13 +151,13 @@ void expect_same_in_place(const Sample& sample, const Storage& storage) {
 void expect_own_random_bits(const Sample& sample) {
   if (sample.c.op->rounds_itself) return;
   std::vector<std::vector<std::byte>> exact = sample.call({"fp32", {"fp32"}, {"fp32"}}).run();
-  CpuCall call = sample.call({"stochastic", {"fp32"}, {"e5m2"}, false, Rounding::stochastic});
+  KernelCall call = sample.call({"stochastic", {"fp32"}, {"e5m2"}, false, Rounding::stochastic});
   std::vector<std::vector<std::byte>> got = call.run();
   for (size_t o = 0; o < got.size(); ++o) {
     if (call.output(o).kind == Kind::index) continue;
     std::vector<std::byte> want(got[o].size());
     call.output(o).codec->encode(reinterpret_cast<const float*>(exact[o].data()), want.data(),
-                                 call.output(o).count(), CpuCall::random(o));
+                                 call.output(o).count(), KernelCall::random(o));
     EXPECT_TRUE(got[o] == want) << "output " << o;
   }
 }

@@ -1,4 +1,4 @@
-#include "tests/conformance/cpu_run.h"
+#include "tests/conformance/kernel_call.h"
 
 #include <algorithm>
 #include <cmath>
@@ -12,8 +12,9 @@ namespace {
 
 // Not a number in any format, so that what was not written shows.
 constexpr std::byte kUnwritten{0xFF};
+constexpr int64_t kGuard = 128;
 
-int64_t byte_count(const cpu::Buffer& buffer) {
+int64_t byte_count(const Buffer& buffer) {
   return buffer.count() * (buffer.codec ? buffer.codec->bytes() : 4);
 }
 
@@ -21,15 +22,15 @@ const std::string& format_of(const std::vector<std::string>& formats, size_t i) 
   return formats[std::min(i, formats.size() - 1)];
 }
 
-cpu::Buffer buffer_of(const TensorType& type, const std::string& format, Rounding rounding) {
-  cpu::Buffer buffer;
+Buffer buffer_of(const TensorType& type, const std::string& format, Rounding rounding) {
+  Buffer buffer;
   buffer.shape = type.shape;
   buffer.kind = type.kind;
   if (type.kind == Kind::real) buffer.codec = codec_of(format, rounding);
   return buffer;
 }
 
-std::vector<std::byte> encoded(const cpu::Buffer& buffer, const Tensor& tensor) {
+std::vector<std::byte> encoded(const Buffer& buffer, const Tensor& tensor) {
   std::vector<std::byte> bytes(static_cast<size_t>(byte_count(buffer)));
   if (buffer.kind == Kind::index) {
     std::vector<int32_t> indices(tensor.data.begin(), tensor.data.end());
@@ -56,20 +57,33 @@ const Codec* codec_of(const std::string& format, Rounding rounding) {
   return &place->second;
 }
 
-Memory::Memory(int64_t bytes)
-    : size_(static_cast<size_t>(bytes)), lines_(size_ / sizeof(Line) + 2) {
-  std::memset(lines_.data(), static_cast<int>(kUnwritten), lines_.size() * sizeof(Line));
+Memory::Memory(const Device& device, int64_t bytes)
+    : device_(device), size_(bytes), memory_(device, bytes + kGuard) {
+  std::vector<std::byte> unwritten(static_cast<size_t>(memory_.size()), kUnwritten);
+  device_.write(memory_.data(), unwritten.data(), memory_.size());
+}
+
+void Memory::write(std::span<const std::byte> bytes) const {
+  device_.write(memory_.data(), bytes.data(), static_cast<int64_t>(bytes.size()));
+}
+
+std::vector<std::byte> Memory::bytes() const {
+  std::vector<std::byte> read(static_cast<size_t>(size_));
+  device_.read(read.data(), memory_.data(), size_);
+  return read;
 }
 
 bool Memory::is_intact() const {
-  const std::byte* all = lines_.front().bytes;
-  return std::all_of(all + size_, all + lines_.size() * sizeof(Line),
-                     [](std::byte each) { return each == kUnwritten; });
+  std::byte guard[kGuard];
+  device_.read(guard, memory_.data() + size_, kGuard);
+  return std::ranges::all_of(guard, [](std::byte each) { return each == kUnwritten; });
 }
 
-CpuCall::CpuCall(const OpDef& op, std::vector<TensorType> types, const Attributes& attributes,
-                 const Storage& storage, const std::vector<Tensor>& inputs)
-    : kernel_(cpu::find_kernel(op)),
+KernelCall::KernelCall(const OpDef& op, std::vector<TensorType> types, const Attributes& attributes,
+                       const Storage& storage, const std::vector<Tensor>& inputs,
+                       const Device& device)
+    : device_(device),
+      kernel_(device.find_kernel(op)),
       attributes_(attributes),
       unit_factors_(storage.unit_factors),
       rounds_itself_(op.rounds_itself) {
@@ -92,38 +106,40 @@ CpuCall::CpuCall(const OpDef& op, std::vector<TensorType> types, const Attribute
 }
 
 // No power of two, which would hide in an exponent; exact in fp32.
-float CpuCall::factor(size_t o) const {
+float KernelCall::factor(size_t o) const {
   bool is_state = rounds_itself_ && o > 0;
   bool unit = unit_factors_ || outputs_[o].kind == Kind::index || is_state;
   return unit ? 1 : 0.75f + 0.125f * static_cast<float>(o % 2);
 }
 
-std::vector<std::vector<std::byte>> CpuCall::run(const Places& at) const {
-  std::vector<cpu::Buffer> inputs = inputs_, outputs = outputs_;
+std::vector<std::vector<std::byte>> KernelCall::run(const Places& at) const {
+  std::vector<Buffer> inputs = inputs_, outputs = outputs_;
   std::vector<Memory> memory;
   memory.reserve(inputs.size() + outputs.size());
   for (size_t i = 0; i < inputs.size(); ++i) {
-    inputs[i].data = memory.emplace_back(byte_count(inputs[i])).data();
-    std::memcpy(inputs[i].data, codes_[i].data(), codes_[i].size());
+    inputs[i].data = memory.emplace_back(device_, byte_count(inputs[i])).data();
+    memory.back().write(codes_[i]);
   }
   std::vector<float> factors;
   std::vector<RandomStream> randoms;
+  std::vector<size_t> where;  // in memory, each output
   std::vector<bool> overwritten(inputs.size());
-  float scale = NAN;
-  if (rounds_itself_) outputs.front().scale = &scale;
+  Memory scale(device_, sizeof(float));
+  if (rounds_itself_) outputs.front().scale = reinterpret_cast<float*>(scale.data());
   for (size_t o = 0; o < outputs.size(); ++o) {
     bool in_place = o < at.size() && at[o];
     if (in_place) overwritten[*at[o]] = true;
-    outputs[o].data =
-        in_place ? inputs[*at[o]].data : memory.emplace_back(byte_count(outputs[o])).data();
+    if (!in_place) memory.emplace_back(device_, byte_count(outputs[o]));
+    where.push_back(in_place ? *at[o] : memory.size() - 1);
+    outputs[o].data = memory[where[o]].data();
     factors.push_back(factor(o));
     randoms.push_back(random(o));
   }
   auto launch_with = [&](std::span<std::byte> workspace) {
-    return cpu::Launch{inputs, outputs, attributes_, factors, randoms, workspace, kStep};
+    return Launch{inputs, outputs, attributes_, factors, randoms, workspace, kStep};
   };
   int64_t room = kernel_.workspace ? kernel_.workspace(launch_with({})) : 0;
-  Memory workspace(room);
+  Memory workspace(device_, room);
   kernel_.run(launch_with({workspace.data(), static_cast<size_t>(room)}));
 
   for (const Memory& each : memory) {
@@ -131,21 +147,19 @@ std::vector<std::vector<std::byte>> CpuCall::run(const Places& at) const {
   }
   if (!workspace.is_intact()) throw Bug("written behind the workspace's end");
   for (size_t i = 0; i < inputs.size(); ++i) {
-    if (overwritten[i] || std::ranges::equal(memory[i].bytes(), codes_[i])) continue;
-    throw Bug("input {} was overwritten", i);
+    if (!overwritten[i] && memory[i].bytes() != codes_[i]) throw Bug("input {} was overwritten", i);
   }
   std::vector<std::vector<std::byte>> results;
-  for (const cpu::Buffer& output : outputs) {
-    std::vector<std::byte>& bytes =
-        results.emplace_back(output.data, output.data + byte_count(output));
-    if (output.scale == nullptr) continue;
-    auto of_scale = std::as_bytes(std::span(output.scale, 1));
-    bytes.insert(bytes.end(), of_scale.begin(), of_scale.end());
+  for (size_t o = 0; o < outputs.size(); ++o) {
+    results.push_back(memory[where[o]].bytes());
+    if (outputs[o].scale == nullptr) continue;
+    std::vector<std::byte> of_scale = scale.bytes();
+    results.back().insert(results.back().end(), of_scale.begin(), of_scale.end());
   }
   return results;
 }
 
-Tensor decoded(const cpu::Buffer& buffer, std::span<const std::byte> bytes) {
+Tensor decoded(const Buffer& buffer, std::span<const std::byte> bytes) {
   Tensor tensor(buffer.shape);
   if (buffer.kind == Kind::index) {
     std::vector<int32_t> indices(tensor.data.size());

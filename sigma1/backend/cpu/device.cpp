@@ -1,0 +1,86 @@
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+
+#include "sigma1/backend/cpu/fused.h"
+#include "sigma1/backend/cpu/kernel_table.h"
+#include "sigma1/backend/cpu/vectors.h"
+#include "sigma1/backend/device.h"
+#include "sigma1/base/error.h"
+
+namespace sigma1 {
+namespace {
+
+class CpuChain : public Chain {
+ public:
+  explicit CpuChain(std::vector<ChainStep> steps) {
+    for (ChainStep& each : steps) {
+      steps_.push_back(
+          {cpu::find_pointwise(*each.op)->tile, each.launch, std::move(each.producer)});
+    }
+  }
+
+  void run(uint64_t step) override {
+    for (cpu::FusedStep& each : steps_) each.launch.step = step;
+    cpu::run_fused(steps_);
+  }
+
+ private:
+  std::vector<cpu::FusedStep> steps_;
+};
+
+class CpuDevice : public Device {
+ public:
+  std::string name() const override { return "cpu"; }
+
+  std::byte* allocate(int64_t bytes) const override {
+    constexpr int64_t kAlignment = 64;
+    int64_t rounded = (std::max(bytes, int64_t{1}) + kAlignment - 1) / kAlignment * kAlignment;
+    void* memory = std::aligned_alloc(kAlignment, static_cast<size_t>(rounded));
+    if (memory == nullptr) {
+      throw Error("memory: {} bytes were asked for and are not there", rounded);
+    }
+    std::memset(memory, 0, static_cast<size_t>(rounded));
+    return static_cast<std::byte*>(memory);
+  }
+
+  void release(std::byte* memory) const noexcept override { std::free(memory); }
+
+  void write(std::byte* to, const void* from, int64_t bytes) const override {
+    std::memcpy(to, from, static_cast<size_t>(bytes));
+  }
+
+  void read(void* to, const std::byte* from, int64_t bytes) const override {
+    std::memcpy(to, from, static_cast<size_t>(bytes));
+  }
+
+  const Kernel& find_kernel(const OpDef& op) const override { return cpu::find_kernel(op); }
+  bool is_pointwise(const OpDef& op) const override { return cpu::find_pointwise(op) != nullptr; }
+  std::unique_ptr<Chain> make_chain(std::vector<ChainStep> steps) const override {
+    return std::make_unique<CpuChain>(std::move(steps));
+  }
+
+  bool are_finite(std::span<const Buffer> buffers) const override {
+    return std::ranges::all_of(buffers, is_finite);
+  }
+
+ private:
+  static bool is_finite(const Buffer& buffer) {
+    float room[cpu::kTile];
+    int64_t size = buffer.count();
+    for (int64_t first = 0; first < size; first += cpu::kTile) {
+      int64_t count = std::min(cpu::kTile, size - first);
+      if (!cpu::vectors().all_finite(cpu::load(buffer, first, count, room), count)) return false;
+    }
+    return true;
+  }
+};
+
+}  // namespace
+
+const Device& cpu_device() {
+  static const CpuDevice device;
+  return device;
+}
+
+}  // namespace sigma1
