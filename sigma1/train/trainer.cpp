@@ -49,8 +49,9 @@ std::span<const uint16_t> validation_text(const TrainConfig& config, const Corpu
   return text;
 }
 
-std::string machine_json() {
+std::string machine_json(const Device& device) {
   return nlohmann::ordered_json{{"version", version()},
+                                {"device", device.name()},
                                 {"processor", processor_name()},
                                 {"threads", thread_count()},
                                 {"instruction_set", to_string(instruction_set())},
@@ -83,7 +84,10 @@ class Run {
         first_step_(session.step()) {
     if (!options.terminal || !is_terminal(options.terminal)) return;
     progress_.emplace(options.terminal);
-    floor_ = static_cast<double>(config_.accumulate) * gemm_floor(session.gradients());
+    bool on_cpu = options.device == &cpu_device();
+    if (on_cpu) {
+      floor_ = static_cast<double>(config_.accumulate) * gemm_floor(session.gradients());
+    }
   }
 
   RunResult run() {
@@ -205,15 +209,15 @@ RunResult train(const TrainConfig& config, const RunOptions& options, const Corp
   if (options.resume && has_checkpoint(checkpoint_folder(options.folder))) {
     Checkpoint checkpoint = latest_checkpoint(checkpoint_folder(options.folder));
     for (const std::string& warning : checkpoint.warnings) options.warn(warning);
-    session.emplace(checkpoint, &corpus);
+    session.emplace(checkpoint, &corpus, *options.device);
   } else {
-    session.emplace(config, corpus);
+    session.emplace(config, corpus, *options.device);
     check_probe(*session, probe_of(config, options));
     // Only now, when nothing can be wrong with the settings and texts any more.
     make_folder(options);
     write_file(config_path(options.folder).string(), config.to_json() + "\n");
   }
-  write_file((options.folder / "machine.json").string(), machine_json() + "\n");
+  write_file((options.folder / "machine.json").string(), machine_json(*options.device) + "\n");
   return Run(*session, corpus, options).run();
 }
 

@@ -19,7 +19,8 @@ namespace sigma1 {
 struct RunOptions {
   std::filesystem::path folder;
   bool resume = false;
-  std::string cache_folder = {};    // of token ids; none when empty
+  std::string cache_folder = {};  // of token ids; none when empty
+  const Device* device = &cpu_device();
   std::FILE* terminal = nullptr;    // for progress; nothing is shown when null or not a terminal
   std::function<bool()> stop = {};  // asked after every step: save and leave?
   std::function<void(int64_t step)> stepped = [](int64_t) {};  // told after every step

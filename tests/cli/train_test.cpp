@@ -153,6 +153,8 @@ TEST_F(TrainCommand, MistakesInTextsAreOneLineAndLeaveNothing) {
   expect_mistake_without_folder({"--train", folder_ / "missing.txt"}, {"missing.txt"});
   expect_mistake_without_folder({"--valid", folder_ / "missing.txt"}, {"missing.txt"});
   expect_mistake_without_folder({"--train", write("short.txt", "to be or not")}, {"16"});
+  expect_mistake_without_folder({"--device", "gpu"}, {"device", "auto, cpu, cuda"});
+  expect_mistake_without_folder({"--device", "cuda:1023"}, {"cuda"});
   expect_mistake_without_folder({"--train", ""}, {"train"});
   fs::create_directory(folder_ / "nothing");
   expect_mistake_without_folder({"--train", folder_ / "nothing"}, {"nothing"});

@@ -1,4 +1,5 @@
 // `sigma1 eval`: how well a checkpoint predicts a text.
+#include "sigma1/backend/devices.h"
 #include "sigma1/base/parallel.h"
 #include "sigma1/train/progress.h"
 #include "sigma1/train/session.h"
@@ -10,7 +11,7 @@ namespace sigma1 {
 namespace {
 
 struct Options {
-  std::string source, text;
+  std::string source, text, device = "auto";
   bool json = false;
   int threads = 0;
 };
@@ -26,7 +27,7 @@ std::vector<uint16_t> text_of(const Options& options, const Session& session) {
 void run(const Options& options) {
   set_thread_count(options.threads);
   Checkpoint checkpoint = open_model(options.source);
-  Session session(checkpoint, nullptr);
+  Session session(checkpoint, nullptr, find_device(options.device));
   std::vector<uint16_t> tokens = text_of(options, session);
   ProgressLine progress(stderr);
   Evaluation result = session.evaluate(
@@ -52,6 +53,8 @@ void add_evaluate(CLI::App& app) {
   command->add_option("model", options->source, "A run's folder or a checkpoint")->required();
   command->add_option("text", options->text,
                       "A text file, a .zst or a folder; without one, the run's validation text");
+  command->add_option("--device", options->device, "auto, cpu, cuda or cuda:N")
+      ->capture_default_str();
   command->add_option("--threads", options->threads, "Threads; 0: all cores");
   command->add_flag("--json", options->json, "Print JSON");
   command->footer(

@@ -2,6 +2,7 @@
 #include <filesystem>
 #include <optional>
 
+#include "sigma1/backend/devices.h"
 #include "sigma1/base/error.h"
 #include "sigma1/base/parallel.h"
 #include "sigma1/train/progress.h"
@@ -16,7 +17,7 @@ namespace {
 
 struct Options {
   SettingOptions settings;
-  std::string folder, cache;
+  std::string folder, cache, device = "auto";
   bool resume = false, json = false, keys = false;
   int threads = 0;
 };
@@ -96,6 +97,7 @@ void run(Options options) {
       .folder = options.folder,
       .resume = options.resume,
       .cache_folder = options.cache,
+      .device = &find_device(options.device),
       .terminal = stderr,
       .stop = stops,
       .warn = [](const std::string& text) { fmt::print(stderr, "sigma1: {}\n", text); },
@@ -117,6 +119,8 @@ void add_train(CLI::App& app) {
       "--demote", [options] { options->settings.changes.emplace_back("demote=true"); },
       "Move matrix products whose inputs saturate from 8 bits to fp16");
   command->add_option("--cache", options->cache, "Folder to keep token ids in between runs");
+  command->add_option("--device", options->device, "auto, cpu, cuda or cuda:N")
+      ->capture_default_str();
   command->add_option("--threads", options->threads, "Threads; 0: all cores");
   command->add_flag("--json", options->json, "Print the result as JSON");
   command->add_flag("--keys", options->keys, "List all settings and their defaults");

@@ -1,0 +1,42 @@
+// cuBLASLt as gemm uses it: a product's descriptors and algorithm are found once and kept. Private
+// to this folder.
+#pragma once
+
+#include <cublasLt.h>
+
+#include "sigma1/backend/cuda/gemm.cuh"
+
+namespace sigma1::cuda::library {
+
+// All that an algorithm depends on.
+struct Product {
+  int64_t m, n, k;
+  bool transpose_a, transpose_b;
+  int64_t lda, ldb, ldc;
+  int64_t count, step_a, step_b, step_c;
+  Type operands, result;  // fp32, fp16 or bf16; the result of the operands' type or fp32
+  bool alpha_on_device;   // then alpha points to alpha and 0
+
+  auto operator<=>(const Product&) const = default;
+};
+
+// How it is computed; lives as long as the process.
+struct Recipe {
+  cublasLtHandle_t handle = nullptr;
+  cublasLtMatmulDesc_t operation = nullptr;
+  cublasLtMatrixLayout_t left = nullptr, right = nullptr, result = nullptr;
+  cublasLtMatmulAlgo_t algorithm{};
+  size_t workspace = 0;  // bytes
+  bool alpha_on_device = false;
+};
+
+// Of the current device. Null where cuBLASLt has no algorithm for it.
+const Recipe* find_recipe(const Product& product);
+
+inline constexpr int64_t kWorkspaceAlignment = 256;
+
+// C = alpha · op(A) · op(B). `workspace` on a multiple of kWorkspaceAlignment.
+void multiply(const Recipe& recipe, const float* alpha, const void* a, const void* b, void* c,
+              void* workspace, cudaStream_t stream);
+
+}  // namespace sigma1::cuda::library

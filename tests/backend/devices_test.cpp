@@ -1,0 +1,61 @@
+#include "sigma1/backend/devices.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "sigma1/base/error.h"
+
+namespace sigma1 {
+namespace {
+
+std::string mistake(const char* name) {
+  try {
+    find_device(name);
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "none";
+}
+
+TEST(Devices, TheCpuIsAlwaysThere) {
+  EXPECT_EQ(&find_device("cpu"), &cpu_device());
+  EXPECT_EQ(cpu_device().name(), "cpu");
+}
+
+TEST(Devices, AMistakeSaysWhatIsExpected) {
+  for (const char* name : {"", "gpu", "cuda:", "cuda:x", "cuda:1.5", "cuda:-1", "CPU"}) {
+    EXPECT_EQ(mistake(name),
+              fmt::format("device: expected auto, cpu, cuda or cuda:N, got '{}'", name));
+  }
+}
+
+TEST(Devices, AMissingGpuIsTold) {
+  // No machine has so many, whatever this build can do.
+  EXPECT_NE(mistake("cuda:1023").find("cuda"), std::string::npos);
+}
+
+TEST(Devices, MemoryIsZeroAndTakesWhatIsWritten) {
+  const Device& device = cpu_device();
+  DeviceBytes memory(device, 8);
+  int64_t value = -1;
+  device.read(&value, memory.data(), 8);
+  EXPECT_EQ(value, 0);
+  int64_t written = 0x123456789;
+  device.write(memory.data(), &written, 8);
+  device.read(&value, memory.data(), 8);
+  EXPECT_EQ(value, written);
+}
+
+TEST(Devices, OneNumberThatIsNotFiniteIsFound) {
+  std::vector<float> numbers(5000, 1.0f);
+  Buffer buffer;
+  buffer.data = reinterpret_cast<std::byte*>(numbers.data());
+  buffer.shape = {5000};
+  EXPECT_TRUE(cpu_device().are_finite({&buffer, 1}));
+  numbers[4999] = INFINITY;
+  EXPECT_FALSE(cpu_device().are_finite({&buffer, 1}));
+}
+
+}  // namespace
+}  // namespace sigma1

@@ -1,0 +1,57 @@
+// Whole training steps on the GPU against the CPU: the same graphs, weights and batches.
+#include <gtest/gtest.h>
+
+#include "sigma1/backend/cuda/device.h"
+#include "tests/runtime/run_program.h"
+
+namespace sigma1 {
+namespace {
+
+class CudaProgram : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (cuda_device_count() == 0) GTEST_SKIP() << "no GPU here";
+  }
+};
+
+// Every output of the step, within the bound of what the CPU gives.
+void expect_cpu(const TrainingCase& each, const char* precision, double bound) {
+  SCOPED_TRACE(fmt::format("{} in {}", each.name, precision));
+  auto graph = lowered(each, Precision::named(precision));
+  Bindings bindings = training_bindings(*graph, each.config.vocabulary);
+  ProgramRun cpu(graph, bindings), gpu(graph, bindings, {}, cuda_device());
+  cpu.program.run(0);
+  gpu.program.run(0);
+  for (const auto& [name, value] : graph->outputs()) {
+    double error =
+        relative_error(tensor_of(gpu.program.output(name)), tensor_of(cpu.program.output(name)));
+    EXPECT_LE(error, bound) << name;
+  }
+}
+
+TEST_F(CudaProgram, GivesTheGradientsOfTheCpu) {
+  for (const TrainingCase& each : training_cases()) expect_cpu(each, "fp32", 1e-4);
+}
+
+TEST_F(CudaProgram, GivesTheSameBitsAgain) {
+  for (const TrainingCase& each : training_cases()) {
+    for (const char* precision : {"fp32", "fp16", "fp8"}) {
+      auto graph = lowered(each, Precision::named(precision));
+      Bindings bindings = training_bindings(*graph, each.config.vocabulary);
+      ProgramRun run(graph, bindings, {}, cuda_device());
+      auto bits = [&] {
+        run.program.run(0);
+        std::map<std::string, std::vector<float>> all;
+        for (const auto& [name, value] : graph->outputs()) {
+          all[name] = read_floats(run.program.output(name));
+        }
+        return all;
+      };
+      auto first = bits();
+      EXPECT_EQ(first, bits()) << each.name << " in " << precision;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace sigma1
