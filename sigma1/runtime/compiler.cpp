@@ -22,7 +22,7 @@ class Compiler {
     create_stored();
     arena_ = add_memory(places_.arena.bytes);
     constants_ = add_memory(places_.constants.bytes);
-    scales_ = reinterpret_cast<float*>(add_memory(places_.scale_count * 4));
+    scales_ = reinterpret_cast<float*>(add_memory(int64_t{4} * places_.scale_count));
     for (const std::vector<int>& group : places_.groups) {
       result_.instructions.push_back(instruction(group));
     }

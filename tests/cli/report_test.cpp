@@ -55,7 +55,8 @@ TEST_F(ReportProgram, ShowsTheTensorsAndEventsOfARun) {
   std::ifstream scales(std::filesystem::path(run) / "scales.jsonl");
   std::string line;
   ASSERT_TRUE(std::getline(scales, line));
-  for (const auto& tensor : nlohmann::json::parse(line)["tensors"]) {
+  nlohmann::json first = nlohmann::json::parse(line);
+  for (const auto& tensor : first["tensors"]) {
     EXPECT_TRUE(shows(tensor["name"].dump())) << tensor["name"];
   }
   std::ifstream events(std::filesystem::path(run) / "events.jsonl");
