@@ -108,4 +108,16 @@ Gradients differentiate(Graph& graph, Value loss, bool seed_input) {
   return Backward(graph, loss, seed_input).run(last_node);
 }
 
+std::vector<bool> gradient_nodes(const Graph& graph) {
+  std::vector<bool> is_gradient;
+  for (const Node& node : graph.nodes()) {
+    bool found = node.name == kGradientSeed;
+    for (Value input : node.inputs) {
+      found = found || is_gradient[static_cast<size_t>(input.node)];
+    }
+    is_gradient.push_back(found);
+  }
+  return is_gradient;
+}
+
 }  // namespace sigma1

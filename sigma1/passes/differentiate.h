@@ -33,4 +33,8 @@ inline constexpr std::string_view kPassesGradient = "passes_gradient";
 // changes while training.
 Gradients differentiate(Graph& graph, Value loss, bool seed_input = false);
 
+// By node of a differentiated graph: gradients are what depends on the seed; the forward values
+// that backward computes or reads again are not.
+std::vector<bool> gradient_nodes(const Graph& graph);
+
 }  // namespace sigma1

@@ -12,23 +12,10 @@
 namespace sigma1 {
 namespace {
 
-// Gradients are what depends on the seed; the forward values that backward reads again are not.
-std::vector<bool> find_gradients(const Graph& graph) {
-  std::vector<bool> is_gradient;
-  for (const Node& node : graph.nodes()) {
-    bool found = node.name == kGradientSeed;
-    for (Value input : node.inputs) {
-      found = found || is_gradient[static_cast<size_t>(input.node)];
-    }
-    is_gradient.push_back(found);
-  }
-  return is_gradient;
-}
-
 class Lowering {
  public:
   Lowering(const Graph& graph, const Precision& precision)
-      : precision_(precision), is_gradient_(find_gradients(graph)) {}
+      : precision_(precision), is_gradient_(gradient_nodes(graph)) {}
 
   std::vector<Value> lower(Rewriter& rewriter, int index) {
     const Node& old_node = rewriter.old().node(index);

@@ -149,14 +149,18 @@ void ScaleProbe::find_targets(const TrainConfig& config, const TensorLabels& lab
                               const ProbeOptions& options) {
   ProbeFilter filter(options.filter, options.filter_key);
   ProductCasts casts(*graph_);
+  std::vector<bool> is_gradient = gradient_nodes(*graph_);
   bool fits = Method::parse(config.method).kind == Method::Kind::per_tensor;
   for (Value value : tensors_of(*graph_)) {
     const Node& node = graph_->node(value.node);
     auto found = labels.find({node.name, value.output});
-    bool is_sum_of_batches = found == labels.end() && !node.name.starts_with(kBackward);
+    // Without a label only a step within a gradient's rule counts: no sum over batches, and no
+    // value that the rule computes from forward ones.
+    bool is_inner =
+        node.name.starts_with(kBackward) && is_gradient[static_cast<size_t>(value.node)];
     TensorLabel label =
         found != labels.end() ? found->second : TensorLabel{node.name, TensorRole::gradx};
-    if (is_sum_of_batches || !filter.wants(label)) continue;
+    if ((found == labels.end() && !is_inner) || !filter.wants(label)) continue;
     std::optional<FloatFormat> asked = asked_format(options.format, label.role);
     auto cast = casts.by_value.find({value.node, value.output});
     bool is_cast = cast != casts.by_value.end();
