@@ -39,8 +39,8 @@ constexpr const OpDef* kCatalogue[] = {
     &conv1d_grad_input_op, &conv1d_grad_weight_op, &embedding_grad_op, &gather_rows_grad_op,
     &relu_grad_op, &gelu_grad_op, &gelu_tanh_grad_op, &tanh_grad_op, &sigmoid_grad_op,
     &silu_grad_op, &softplus_grad_op, &exp_grad_op, &log_grad_op, &softmax_grad_op,
-    &softmax_xent_grad_op, &layer_norm_grad_op, &rms_norm_grad_op, &attention_grad_op,
-    &recurrent_highway_grad_op,
+    &softmax_xent_grad_op, &layer_norm_grad_op, &layer_norm_weight_grad_op, &rms_norm_grad_op,
+    &rms_norm_weight_grad_op, &attention_grad_op, &recurrent_highway_grad_op,
     // What only lowering emits
     &softmax_xent_with_grad_op, &scaled_cast_op,
     // Optimiser steps

@@ -51,14 +51,22 @@ Role norm_role(const OpView&, size_t input) {
 
 Attributes norm_defaults(std::span<const TensorType>) { return {{"eps", kNormEpsilon}}; }
 
-template <const OpDef& grad_op>
+// What is local to a row is one op, what sums over rows another: a device may run the first among
+// the row's other work, and all of the second together.
+template <const OpDef& grad_op, const OpDef& weight_grad_op>
 Grads grad_norm(GradView& g) {
   Attributes attributes = g.attributes();
-  attributes.set("has_bias", g.input_count() > 2);
   std::vector<Value> inputs{g.x(0)};
   if (g.input_count() > 1) inputs.push_back(g.x(1));
-  inputs.push_back(g.dy());
-  return g.graph().append(grad_op, inputs, attributes);
+  Value dy = g.dy();
+  inputs.push_back(dy);
+  Grads grads{g.graph().append_one(grad_op, inputs, attributes)};
+  if (g.input_count() == 1) return grads;
+  attributes.set("has_bias", g.input_count() > 2);
+  for (Value of_column : g.graph().append(weight_grad_op, {g.x(0), dy}, attributes)) {
+    grads.push_back(of_column);
+  }
+  return grads;
 }
 
 template <Centre centre>
@@ -75,18 +83,12 @@ void evaluate_norm(const EvalView& v) {
   }
 }
 
-// x[…, n], perhaps w[n], dy → dx, dw where there is w, dc where has_bias.
+// x[…, n], perhaps w[n], dy → dx
 std::vector<TensorType> infer_norm_grad(const OpView& v) {
   expect_rank_at_least(v, 0, 1);
-  bool has_w = v.inputs.size() > 2, has_c = v.attr<bool>("has_bias");
-  TensorType column{{v.in(0).dim(-1)}};
-  if (has_w) expect_shape(v, 1, column.shape);
-  if (has_c && !has_w) throw Error("has_bias: expected w with c");
+  if (v.inputs.size() > 2) expect_shape(v, 1, {v.in(0).dim(-1)});
   expect_shape(v, v.inputs.size() - 1, v.in(0).shape);
-  std::vector<TensorType> gradients{v.in(0)};
-  if (has_w) gradients.push_back(column);
-  if (has_c) gradients.push_back(column);
-  return gradients;
+  return {v.in(0)};
 }
 
 // What the normalisation removes from x it removes from the gradient: the direction of x̂, and the
@@ -95,7 +97,7 @@ template <Centre centre>
 void evaluate_norm_grad(const EvalView& v) {
   int64_t n = v.in(0).dim(-1);
   auto count = static_cast<double>(n);
-  bool has_w = v.inputs.size() > 2, has_c = v.attr<bool>("has_bias");
+  bool has_w = v.inputs.size() > 2;
   for (int64_t row = 0; row < v.in(0).count(); row += n) {
     const double* x = v.in(0).data.data() + row;
     const double* dy = v.in(v.inputs.size() - 1).data.data() + row;
@@ -106,8 +108,6 @@ void evaluate_norm_grad(const EvalView& v) {
     for (int64_t j = 0; j < n; ++j) {
       if (centre == Centre::mean) mean += dxhat(j) / count;
       along += dxhat(j) * xhat(j) / count;
-      if (has_w) v.out(1)[j] += dy[j] * xhat(j);
-      if (has_c) v.out(2)[j] += dy[j];
     }
     for (int64_t j = 0; j < n; ++j) {
       v.out()[row + j] = s.inverse_scale * (dxhat(j) - mean - xhat(j) * along);
@@ -115,35 +115,72 @@ void evaluate_norm_grad(const EvalView& v) {
   }
 }
 
+// x[…, n], dy → dw[n], and dc[n] where has_bias
+std::vector<TensorType> infer_norm_weight_grad(const OpView& v) {
+  expect_rank_at_least(v, 0, 1);
+  expect_shape(v, 1, v.in(0).shape);
+  TensorType column{{v.in(0).dim(-1)}};
+  return std::vector<TensorType>(v.attr<bool>("has_bias") ? 2 : 1, column);
+}
+
+template <Centre centre>
+void evaluate_norm_weight_grad(const EvalView& v) {
+  int64_t n = v.in(0).dim(-1);
+  for (int64_t row = 0; row < v.in(0).count(); row += n) {
+    const double *x = v.in(0).data.data() + row, *dy = v.in(1).data.data() + row;
+    Statistics s = statistics<centre>(x, n, v.attr<double>("eps"));
+    for (int64_t j = 0; j < n; ++j) {
+      v.out()[j] += dy[j] * (x[j] - s.centre) * s.inverse_scale;
+      if (v.attr<bool>("has_bias")) v.out(1)[j] += dy[j];
+    }
+  }
+}
+
 }  // namespace
 
-constinit const OpDef layer_norm_grad_op{
-    .name = "layer_norm_grad",
-    .formula = "(dx̂ − mean(dx̂) − x̂ mean(dx̂ x̂)) / σ, Σ dy x̂, Σ dy",
-    .min_inputs = 2,
-    .max_inputs = 3,
-    .infer = infer_norm_grad,
-    .evaluate = evaluate_norm_grad<Centre::mean>,
-    .linear_in = last_input};
+constinit const OpDef layer_norm_grad_op{.name = "layer_norm_grad",
+                                         .formula = "(dx̂ − mean(dx̂) − x̂ mean(dx̂ x̂)) / σ",
+                                         .min_inputs = 2,
+                                         .max_inputs = 3,
+                                         .infer = infer_norm_grad,
+                                         .evaluate = evaluate_norm_grad<Centre::mean>,
+                                         .linear_in = last_input};
 
 constinit const OpDef rms_norm_grad_op{.name = "rms_norm_grad",
-                                       .formula = "(dx̂ − x̂ mean(dx̂ x̂)) / rms(x), Σ dy x̂",
+                                       .formula = "(dx̂ − x̂ mean(dx̂ x̂)) / rms(x)",
                                        .min_inputs = 2,
                                        .max_inputs = 3,
                                        .infer = infer_norm_grad,
                                        .evaluate = evaluate_norm_grad<Centre::zero>,
                                        .linear_in = last_input};
 
-constinit const OpDef layer_norm_op{.name = "layer_norm",
-                                    .formula = "c + w (x − μ)/σ; α=1, β_x=1, β_w=β_c=b^-½",
-                                    .min_inputs = 1,
-                                    .max_inputs = 3,
-                                    .infer = infer_norm,
-                                    .scale = scale_norm,
-                                    .grad = grad_norm<layer_norm_grad_op>,
-                                    .evaluate = evaluate_norm<Centre::mean>,
-                                    .role = norm_role,
-                                    .defaults = norm_defaults};
+constinit const OpDef layer_norm_weight_grad_op{.name = "layer_norm_weight_grad",
+                                                .formula = "Σ dy x̂, and Σ dy where there is a bias",
+                                                .min_inputs = 2,
+                                                .max_inputs = 2,
+                                                .infer = infer_norm_weight_grad,
+                                                .evaluate = evaluate_norm_weight_grad<Centre::mean>,
+                                                .linear_in = last_input};
+
+constinit const OpDef rms_norm_weight_grad_op{.name = "rms_norm_weight_grad",
+                                              .formula = "Σ dy x̂",
+                                              .min_inputs = 2,
+                                              .max_inputs = 2,
+                                              .infer = infer_norm_weight_grad,
+                                              .evaluate = evaluate_norm_weight_grad<Centre::zero>,
+                                              .linear_in = last_input};
+
+constinit const OpDef layer_norm_op{
+    .name = "layer_norm",
+    .formula = "c + w (x − μ)/σ; α=1, β_x=1, β_w=β_c=b^-½",
+    .min_inputs = 1,
+    .max_inputs = 3,
+    .infer = infer_norm,
+    .scale = scale_norm,
+    .grad = grad_norm<layer_norm_grad_op, layer_norm_weight_grad_op>,
+    .evaluate = evaluate_norm<Centre::mean>,
+    .role = norm_role,
+    .defaults = norm_defaults};
 
 constinit const OpDef rms_norm_op{.name = "rms_norm",
                                   .formula = "w x/rms(x); α=1, β_x=1, β_w=b^-½",
@@ -151,7 +188,7 @@ constinit const OpDef rms_norm_op{.name = "rms_norm",
                                   .max_inputs = 2,
                                   .infer = infer_norm,
                                   .scale = scale_norm,
-                                  .grad = grad_norm<rms_norm_grad_op>,
+                                  .grad = grad_norm<rms_norm_grad_op, rms_norm_weight_grad_op>,
                                   .evaluate = evaluate_norm<Centre::zero>,
                                   .role = norm_role,
                                   .defaults = norm_defaults};

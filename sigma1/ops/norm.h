@@ -6,7 +6,9 @@
 namespace sigma1 {
 
 extern const OpDef layer_norm_op, rms_norm_op;
+// The gradient of x, and those of w and c: what is local to a row, and what sums over rows.
 extern const OpDef layer_norm_grad_op, rms_norm_grad_op;
+extern const OpDef layer_norm_weight_grad_op, rms_norm_weight_grad_op;
 
 // PyTorch's default. It is added to the mean square before the root is taken.
 constexpr double kNormEpsilon = 1e-5;

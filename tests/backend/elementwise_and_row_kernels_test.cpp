@@ -67,15 +67,20 @@ void push_updates(std::vector<KernelCase>& cases) {
 void push_rows(std::vector<KernelCase>& cases) {
   TensorType whole{kWhole}, column{{kColumns}}, scalar{Shape{}};
   TensorType targets{{3, 61}, Kind::index}, weights{{3, 61}};
-  Attributes eps{{"eps", 1e-3}}, no_bias{{"eps", 1e-3}, {"has_bias", false}};
+  Attributes eps{{"eps", 1e-3}}, no_bias = eps, with_bias = eps;
+  no_bias.set("has_bias", false);
+  with_bias.set("has_bias", true);
   cases.push_back({&layer_norm_op, {whole}, eps});
   cases.push_back({&layer_norm_op, {whole, column, column}, eps});
   cases.push_back({&rms_norm_op, {whole, column}, eps});
-  cases.push_back({&layer_norm_grad_op, {whole, whole}, no_bias});
-  cases.push_back(
-      {&layer_norm_grad_op, {whole, column, whole}, {{"eps", 1e-3}, {"has_bias", true}}});
-  cases.push_back({&rms_norm_grad_op, {whole, column, whole}, no_bias});
-  cases.push_back({&rms_norm_grad_op, {column, column, column}, no_bias});
+  cases.push_back({&layer_norm_grad_op, {whole, whole}, eps});
+  cases.push_back({&layer_norm_grad_op, {whole, column, whole}, eps});
+  cases.push_back({&rms_norm_grad_op, {whole, column, whole}, eps});
+  cases.push_back({&rms_norm_grad_op, {column, column, column}, eps});
+  cases.push_back({&layer_norm_weight_grad_op, {whole, whole}, with_bias});
+  cases.push_back({&layer_norm_weight_grad_op, {whole, whole}, no_bias});
+  cases.push_back({&rms_norm_weight_grad_op, {whole, whole}, no_bias});
+  cases.push_back({&rms_norm_weight_grad_op, {column, column}, no_bias});
   cases.push_back({&softmax_op, {whole}, {{"multiplier", 1.5}}});
   cases.push_back({&softmax_grad_op, {whole, whole}, {{"multiplier", 1.5}}});
   for (const char* reduction : {"sum", "mean"}) {

@@ -82,8 +82,8 @@ TEST_P(VectorArithmeticTest, NormsFollowTheirFormula) {
     std::fill(dw.begin(), dw.end(), 1.f);
     std::fill(dc.begin(), dc.end(), 2.f);
     dx = dy;  // in place
-    v.norm_grad(x.data(), w.data(), dx.data(), dx.data(), dw.data(), dc.data(), kCount, row,
-                centred, 1.5f);
+    v.norm_grad(x.data(), w.data(), dx.data(), dx.data(), kCount, row, centred, 1.5f);
+    v.norm_weight_grad(x.data(), dy.data(), dw.data(), dc.data(), kCount, row);
     for (size_t i = 0; i < x.size(); ++i) {
       double xhat = (x[i] - mean) * inverse;
       double slope = static_cast<double>(dy[i]) * w[i] - mean_slope - xhat * along;

@@ -42,7 +42,7 @@ Tensors normalised(const Tensors& in, bool centred) {
 
 // The Jacobian by its elements: ∂x̂ⱼ/∂xᵢ = (δᵢⱼ − 1/n − x̂ᵢ·x̂ⱼ/n) / σ, without 1/n when not centred.
 // in: x, perhaps w, dy
-Tensors normalised_grad(const Tensors& in, bool centred, bool has_bias) {
+Tensors normalised_grad(const Tensors& in, bool centred) {
   Tensor xhat = normalised({in[0]}, centred).front(), dx(in[0].shape);
   int64_t n = dx.dim(-1);
   auto count = static_cast<double>(n);
@@ -54,13 +54,19 @@ Tensors normalised_grad(const Tensors& in, bool centred, bool has_bias) {
       dx[i] += in.back()[j] * gain * (same - shared / count) / scale;
     }
   }
+  return {dx};
+}
+
+// in: x, dy
+Tensors weight_grads(const Tensors& in, bool centred, bool has_bias) {
+  Tensor xhat = normalised({in[0]}, centred).front();
+  int64_t n = xhat.dim(-1);
   Tensor dw(Shape{n}), dc(Shape{n});
-  for (int64_t i = 0; i < dx.count(); ++i) {
-    dw[i % n] += in.back()[i] * xhat[i];
-    dc[i % n] += in.back()[i];
+  for (int64_t i = 0; i < xhat.count(); ++i) {
+    dw[i % n] += in[1][i] * xhat[i];
+    dc[i % n] += in[1][i];
   }
-  if (has_bias) return {dx, dw, dc};
-  return in.size() > 2 ? Tensors{dx, dw} : Tensors{dx};
+  return has_bias ? Tensors{dw, dc} : Tensors{dw};
 }
 
 }  // namespace
@@ -82,16 +88,24 @@ std::vector<ConformanceCase> norm_cases() {
       cases.push_back({label, op, small, eps, forward, large, small_eps});
     }
     const OpDef* grad_op = centred ? &layer_norm_grad_op : &rms_norm_grad_op;
-    TensorType x{{2, 3, 5}}, w{{5}};
-    auto push_grad = [&](const char* label, std::vector<TensorType> inputs, bool has_bias) {
-      auto backward = [=](const Tensors& in) { return normalised_grad(in, centred, has_bias); };
+    const OpDef* weight_op = centred ? &layer_norm_weight_grad_op : &rms_norm_weight_grad_op;
+    auto backward = [=](const Tensors& in) { return normalised_grad(in, centred); };
+    TensorType x{{2, 3, 5}}, w{{5}}, long_rows{{3, 1100}}, many_rows{{301, 7}};
+    cases.push_back({"plain", grad_op, {x, x}, eps, backward, {}, {}});
+    cases.push_back({"with w", grad_op, {x, w, x}, eps, backward, {}, {}});
+    cases.push_back({"with w, one row", grad_op, {w, w, w}, eps, backward, {}, {}});
+    cases.push_back({"long rows", grad_op, {long_rows, long_rows}, eps, backward, {}, {}});
+    auto push_sums = [&](const char* label, const TensorType& of, bool has_bias) {
+      auto sums = [=](const Tensors& in) { return weight_grads(in, centred, has_bias); };
       Attributes attributes{{"eps", kEps}, {"has_bias", has_bias}};
-      cases.push_back({label, grad_op, std::move(inputs), attributes, backward, {}, {}});
+      cases.push_back({label, weight_op, {of, of}, attributes, sums, {}, {}});
     };
-    push_grad("plain", {x, x}, false);
-    push_grad("with w", {x, w, x}, false);
-    push_grad("with w, one row", {w, w, w}, false);
-    if (centred) push_grad("with w and c", {x, w, x}, true);
+    push_sums("of w", x, false);
+    push_sums("of w, one row", w, false);
+    push_sums("of w, many rows", many_rows, false);
+    for (const TensorType& of : {x, long_rows, many_rows}) {
+      if (centred) push_sums("of w and c", of, true);
+    }
   }
   return cases;
 }

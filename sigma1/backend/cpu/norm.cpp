@@ -30,6 +30,24 @@ void run_norm(const Launch& launch) {
   });
 }
 
+template <bool centred>
+void run_norm_grad(const Launch& launch) {
+  int64_t n = row_length(launch.in(0)), rows = launch.in(0).count() / n;
+  auto eps = static_cast<float>(launch.attr<double>("eps"));
+  for_rows(rows, n, [&](int64_t begin, int64_t end) {
+    const VectorKernels& v = vectors();
+    float* room = thread_room(static_cast<size_t>(4 * n));
+    const float* w = load_column(launch, launch.inputs.size() > 2, 1, n, room);
+    for (int64_t row = begin; row < end; ++row) {
+      const float* x = load(launch.in(0), row * n, n, room + n);
+      const float* dy = load(launch.inputs.back(), row * n, n, room + 2 * n);
+      float* dx = target(launch.out(), row * n, room + 3 * n);
+      v.norm_grad(x, w, dy, dx, n, v.norm_row(x, n, eps, centred), centred, launch.factor());
+      store(launch.out(), row * n, n, dx, launch.random[0]);
+    }
+  });
+}
+
 // Rows whose sums of dw and dc are taken together; the blocks' sums are then added in order.
 constexpr int64_t kBlockRows = 64;
 
@@ -38,52 +56,46 @@ int64_t block_count(const Launch& launch) {
   return (rows + kBlockRows - 1) / kBlockRows;
 }
 
-int64_t norm_grad_workspace(const Launch& launch) {
-  auto columns = static_cast<int64_t>(launch.outputs.size()) - 1;
+int64_t norm_weight_grad_workspace(const Launch& launch) {
+  auto columns = static_cast<int64_t>(launch.outputs.size());
   return block_count(launch) * columns * row_length(launch.in(0)) *
          static_cast<int64_t>(sizeof(float));
 }
 
-// A block's dx; its dw and dc into `sums`, one after the other.
+// A block's dw, and dc behind it, into `sums`.
 template <bool centred>
-void run_block(const Launch& launch, int64_t begin, int64_t end, float* sums) {
+void sum_block(const Launch& launch, int64_t begin, int64_t end, float* sums) {
   const VectorKernels& v = vectors();
   int64_t n = row_length(launch.in(0));
-  size_t columns = launch.outputs.size() - 1;
   auto eps = static_cast<float>(launch.attr<double>("eps"));
-  const Buffer &x_buffer = launch.in(0), &dy_buffer = launch.inputs.back();
-  std::fill_n(sums, static_cast<int64_t>(columns) * n, 0.f);
-  float* dw = columns > 0 ? sums : nullptr;
-  float* dc = columns > 1 ? sums + n : nullptr;
-  float* room = thread_room(static_cast<size_t>(4 * n));
-  const float* w = load_column(launch, launch.inputs.size() > 2, 1, n, room);
+  std::fill_n(sums, static_cast<int64_t>(launch.outputs.size()) * n, 0.f);
+  float* dc = launch.outputs.size() > 1 ? sums + n : nullptr;
+  float* room = thread_room(static_cast<size_t>(2 * n));
   for (int64_t row = begin; row < end; ++row) {
-    const float* x = load(x_buffer, row * n, n, room + n);
-    const float* dy = load(dy_buffer, row * n, n, room + 2 * n);
-    float* dx = target(launch.out(), row * n, room + 3 * n);
-    v.norm_grad(x, w, dy, dx, dw, dc, n, v.norm_row(x, n, eps, centred), centred, launch.factor());
-    store(launch.out(), row * n, n, dx, launch.random[0]);
+    const float* x = load(launch.in(0), row * n, n, room);
+    const float* dy = load(launch.in(1), row * n, n, room + n);
+    v.norm_weight_grad(x, dy, sums, dc, n, v.norm_row(x, n, eps, centred));
   }
 }
 
 template <bool centred>
-void run_norm_grad(const Launch& launch) {
+void run_norm_weight_grad(const Launch& launch) {
   int64_t n = row_length(launch.in(0)), rows = launch.in(0).count() / n;
-  auto columns = static_cast<int64_t>(launch.outputs.size()) - 1;
+  auto columns = static_cast<int64_t>(launch.outputs.size());
   auto* sums = reinterpret_cast<float*>(launch.workspace.data());
   parallel_for(static_cast<size_t>(rows), kBlockRows, [&](size_t begin, size_t end) {
     auto block = static_cast<int64_t>(begin) / kBlockRows;
-    run_block<centred>(launch, static_cast<int64_t>(begin), static_cast<int64_t>(end),
+    sum_block<centred>(launch, static_cast<int64_t>(begin), static_cast<int64_t>(end),
                        sums + block * columns * n);
   });
   parallel_for(static_cast<size_t>(n), kTile, [&](size_t begin, size_t end) {
     auto first = static_cast<int64_t>(begin), count = static_cast<int64_t>(end) - first;
-    for (int64_t column = 0; column < columns; ++column) {
+    for (size_t output = 0; output < launch.outputs.size(); ++output) {
+      auto column = static_cast<int64_t>(output);
       float total[kTile] = {};
       for (int64_t block = 0; block < block_count(launch); ++block) {
         vectors().add_scaled(sums + (block * columns + column) * n + first, total, count, 1);
       }
-      auto output = static_cast<size_t>(column) + 1;
       vectors().scale(total, total, count, launch.factor(output));
       store(launch.out(output), first, count, total, launch.random[output]);
     }
@@ -97,8 +109,10 @@ bool to_dx(size_t, size_t output) { return output == 0; }
 constexpr Kernel kKernels[] = {
     {&layer_norm_op, run_norm<true>, nullptr, x_to_y},
     {&rms_norm_op, run_norm<false>, nullptr, x_to_y},
-    {&layer_norm_grad_op, run_norm_grad<true>, norm_grad_workspace, to_dx},
-    {&rms_norm_grad_op, run_norm_grad<false>, norm_grad_workspace, to_dx},
+    {&layer_norm_grad_op, run_norm_grad<true>, nullptr, to_dx},
+    {&rms_norm_grad_op, run_norm_grad<false>, nullptr, to_dx},
+    {&layer_norm_weight_grad_op, run_norm_weight_grad<true>, norm_weight_grad_workspace},
+    {&rms_norm_weight_grad_op, run_norm_weight_grad<false>, norm_weight_grad_workspace},
 };
 
 }  // namespace

@@ -177,18 +177,18 @@ void norm_grad_row(const float* x, const float* w, const float* dy, float* dx, i
 }
 
 [[gnu::flatten]] void norm_grad(const float* x, const float* w, const float* dy, float* dx,
-                                float* dw, float* dc, int64_t n, NormRow row, bool centred,
-                                float factor) {
-  if (dc) {
-    for_vectors(n, [=](auto in, auto out) { out(dc, in(dc) + in(dy)); });
-  }
-  if (dw) {
-    for_vectors(n, [=](auto in, auto out) {
-      out(dw, in(dw) + in(dy) * ((in(x)-row.mean) * row.inverse_scale));
-    });
-  }
+                                int64_t n, NormRow row, bool centred, float factor) {
   w ? norm_grad_row<true>(x, w, dy, dx, n, row, centred, factor)
     : norm_grad_row<false>(x, w, dy, dx, n, row, centred, factor);
+}
+
+[[gnu::flatten]] void norm_weight_grad(const float* x, const float* dy, float* dw, float* dc,
+                                       int64_t n, NormRow row) {
+  for_vectors(n, [=](auto in, auto out) {
+    out(dw, in(dw) + in(dy) * ((in(x)-row.mean) * row.inverse_scale));
+  });
+  if (!dc) return;
+  for_vectors(n, [=](auto in, auto out) { out(dc, in(dc) + in(dy)); });
 }
 
 [[gnu::flatten]] void adam_direction(const float* param, const float* grad, float* m, float* v,
@@ -258,6 +258,7 @@ const VectorKernels SIGMA1_KERNELS{
     .norm_row = norm_row,
     .normalise = normalise,
     .norm_grad = norm_grad,
+    .norm_weight_grad = norm_weight_grad,
     .adam_direction = adam_direction,
     .dropout = dropout,
     .all_finite = all_finite,

@@ -59,9 +59,12 @@ struct VectorKernels {
   // y = factor·(x̂·w + c), where w and c may be null.
   void (*normalise)(const float* x, const float* w, const float* c, float* y, int64_t n,
                     NormRow row, float factor);
-  // dx of a normalised row; dw += dy·x̂ and dc += dy where not null. w may be null.
-  void (*norm_grad)(const float* x, const float* w, const float* dy, float* dx, float* dw,
-                    float* dc, int64_t n, NormRow row, bool centred, float factor);
+  // dx of a normalised row. w may be null.
+  void (*norm_grad)(const float* x, const float* w, const float* dy, float* dx, int64_t n,
+                    NormRow row, bool centred, float factor);
+  // dw += dy·x̂, and dc += dy where not null.
+  void (*norm_weight_grad)(const float* x, const float* dy, float* dw, float* dc, int64_t n,
+                           NormRow row);
   // m and v in place; gives the direction to go against, decoupled decay included.
   void (*adam_direction)(const float* param, const float* grad, float* m, float* v,
                          float* direction, int64_t n, const AdamConstants& constants);
