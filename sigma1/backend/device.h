@@ -2,10 +2,12 @@
 // memory, and how a chain of pointwise ops becomes one call, differ.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "sigma1/analysis/node_groups.h"
 #include "sigma1/backend/kernel.h"
 
 namespace sigma1 {
@@ -18,11 +20,25 @@ struct ChainStep {
   std::vector<int> producer;
 };
 
-// A chain made ready: what passes between its ops is never rounded or stored.
+// Several nodes as one call.
 class Chain {
  public:
   virtual ~Chain() = default;
   virtual void run(uint64_t step) = 0;
+};
+
+// Work that is done again and again: the same kernels on the same memory, told to a GPU once.
+class Recording {
+ public:
+  virtual ~Recording() = default;
+  virtual void run() = 0;
+};
+
+// A copy to this process that was asked for and may not have arrived.
+class Readout {
+ public:
+  virtual ~Readout() = default;
+  virtual void wait(void* to) = 0;
 };
 
 class Device {
@@ -34,16 +50,26 @@ class Device {
   virtual std::byte* allocate(int64_t bytes) const = 0;
   virtual void release(std::byte* memory) const noexcept = 0;
   // In the order of the kernels that were run; both return when the process's side is done with.
+  // A write may be under way then.
   virtual void write(std::byte* to, const void* from, int64_t bytes) const = 0;
   virtual void read(void* to, const std::byte* from, int64_t bytes) const = 0;
 
   // Throws Bug when there is none: every op of the catalogue has one.
   virtual const Kernel& find_kernel(const OpDef& op) const = 0;
-  virtual bool is_pointwise(const OpDef& op) const = 0;
-  virtual std::unique_ptr<Chain> make_chain(std::vector<ChainStep> steps) const = 0;
+  // What of a graph runs together here.
+  virtual Grouping grouping(const Graph& graph) const = 0;
+  virtual std::unique_ptr<Chain> make_chain(NodeGroup::Kind kind,
+                                            std::vector<ChainStep> steps) const = 0;
 
-  // Whether all numbers of these real buffers are.
-  virtual bool are_finite(std::span<const Buffer> buffers) const = 0;
+  // `work` may run kernels, and when_finite, only.
+  virtual std::unique_ptr<Recording> record(std::function<void()> work) const = 0;
+  // Runs `body` where all these numbers are finite and *bad_step is 0; where a number is not, sets
+  // *bad_step to *step + 1. Both lie in the device's memory.
+  virtual void when_finite(std::span<const Buffer> numbers, const uint64_t* step,
+                           uint64_t* bad_step, const std::function<void()>& body) const = 0;
+  // As they are when the kernels before are done; little enough for a step's results.
+  virtual std::unique_ptr<Readout> read_later(
+      std::vector<std::span<const std::byte>> from) const = 0;
 };
 
 const Device& cpu_device();

@@ -7,8 +7,9 @@
 
 namespace sigma1 {
 
-// "cpu"; "cuda" or "cuda:1"; "auto": the first GPU where this build and machine have one, else the
-// CPU. Throws Error in one line saying what is missing.
+// "cpu"; "cuda" or "cuda:1", "cuda+tf32" or "cuda:1+tf32" for products of fp32 in TF32; "auto": the
+// first GPU where this build and machine have one, else the CPU. Throws Error in one line saying
+// what is missing.
 const Device& find_device(std::string_view name);
 
 }  // namespace sigma1

@@ -38,6 +38,8 @@ struct Launch {
   std::span<const RandomStream> random;  // per output, for stochastic rounding
   std::span<std::byte> workspace;        // as much as the kernel asked for, aligned to 64 bytes
   uint64_t step = 0;
+  // The step again, in the device's memory, so that recorded work finds the one it is run for.
+  const uint64_t* step_memory = nullptr;
 
   const Buffer& in(size_t i) const { return inputs[i]; }
   const Buffer& out(size_t i = 0) const { return outputs[i]; }

@@ -12,22 +12,27 @@ namespace {
 class Compiler {
  public:
   Compiler(const Graph& graph, Store& store, const std::map<std::string, std::string>& stored,
-           Fusion fusion)
+           uint64_t seed, Fusion fusion)
       : graph_(graph),
         store_(store),
         stored_(stored),
-        places_(place_values(graph, stored, fusion, store.device())) {}
+        seed_(seed),
+        places_(place_values(graph, stored, fusion, store.device())),
+        views_(find_views(graph)) {}
 
   CompiledProgram run() {
     create_stored();
     arena_ = add_memory(places_.arena.bytes);
     constants_ = add_memory(places_.constants.bytes);
     scales_ = reinterpret_cast<float*>(add_memory(int64_t{4} * places_.scale_count));
-    for (const std::vector<int>& group : places_.groups) {
+    result_.step_memory = reinterpret_cast<uint64_t*>(add_memory(sizeof(uint64_t)));
+    for (const NodeGroup& group : places_.groups) {
       result_.instructions.push_back(instruction(group));
     }
     std::vector<std::unique_ptr<Instruction>> constants;
-    for (int node : places_.constant_nodes) constants.push_back(instruction({node}));
+    for (int node : places_.constant_nodes) {
+      constants.push_back(instruction({NodeGroup::Kind::single, {node}}));
+    }
     for (const auto& [name, value] : graph_.outputs()) result_.outputs[name] = buffer(value);
     std::span<std::byte> workspace(add_memory(result_.memory.workspace),
                                    static_cast<size_t>(result_.memory.workspace));
@@ -61,63 +66,58 @@ class Compiler {
   }
 
   Buffer buffer(Value value) const {
-    const Node& node = graph_.node(value.node);
-    auto output = static_cast<size_t>(value.output);
-    const TensorType& type = node.outputs[output];
-    const Place& place = places_.of(value);
-    Buffer result{nullptr, shared_codec(storage(node, output)), type.shape, type.kind};
-    if (type.kind == Kind::index) result.codec = nullptr;
-    if (&store_.device() != &cpu_device()) result.device = &store_.device();
-    if (place.kind == Place::Kind::arena) result.data = arena_ + place.offset;
-    if (place.kind == Place::Kind::constant) result.data = constants_ + place.offset;
-    if (place.kind == Place::Kind::store) result.data = store_.at(place.stored_name).data;
-    if (place.scale >= 0) result.scale = scales_ + place.scale;
+    Buffer result = buffer_of(graph_, value);
+    place(value, result);
     return result;
   }
 
-  std::unique_ptr<InstructionPart> part(int i) const {
-    auto result = std::make_unique<InstructionPart>();
-    const Node& node = graph_.node(i);
-    result->node = &node;
-    for (Value input : node.inputs) result->inputs.push_back(buffer(input));
+  void place(Value value, Buffer& buffer) const {
+    const Place& place = places_.of(value);
+    if (&store_.device() != &cpu_device()) buffer.device = &store_.device();
+    if (place.kind == Place::Kind::arena) buffer.data = arena_ + place.offset;
+    if (place.kind == Place::Kind::constant) buffer.data = constants_ + place.offset;
+    if (place.kind == Place::Kind::store) buffer.data = store_.at(place.stored_name).data;
+    if (place.scale >= 0) buffer.scale = scales_ + place.scale;
+  }
+
+  std::unique_ptr<NodeCall> part(int i) const {
+    auto result = std::make_unique<NodeCall>(graph_, i);
+    const Node& node = *result->node;
+    for (size_t k = 0; k < node.inputs.size(); ++k) place(node.inputs[k], result->inputs[k]);
     for (size_t o = 0; o < node.outputs.size(); ++o) {
-      result->outputs.push_back(buffer({const_cast<Graph*>(&graph_), i, static_cast<int>(o)}));
-      result->factors.push_back(static_cast<float>(node.factor(o)));
-      result->random.emplace_back();
-      result->streams.push_back(storage_stream(node, o));
+      place({const_cast<Graph*>(&graph_), i, static_cast<int>(o)}, result->outputs[o]);
+      result->random[o] = RandomStream(seed_, result->streams[o], 0);
     }
     return result;
   }
 
-  std::unique_ptr<Instruction> instruction(const std::vector<int>& group) {
+  std::unique_ptr<Instruction> instruction(const NodeGroup& group) {
     auto result = std::make_unique<Instruction>();
-    for (int i : group) result->parts.push_back(part(i));
-    const Node& node = result->node();
-    if (group.size() == 1) {
-      result->kernel = &store_.device().find_kernel(*node.op);
-      Launch launch = result->parts.front()->launch({}, 0);
-      int64_t needed = result->kernel->workspace ? result->kernel->workspace(launch) : 0;
+    result->step_memory = result_.step_memory;
+    for (int i : group.nodes) result->parts.push_back(part(i));
+    if (group.nodes.size() == 1) {
+      result->kernel = &store_.device().find_kernel(*result->node().op);
+      int64_t needed = result->kernel->workspace ? result->kernel->workspace(result->launch(0)) : 0;
       result_.memory.workspace = std::max(result_.memory.workspace, needed);
       return result;
     }
     std::vector<ChainStep> steps;
     for (const auto& each : result->parts) {
-      ChainStep step{each->node->op, each->launch({}, 0), {}};
-      for (Value input : each->node->inputs) {
-        auto found = std::ranges::find(group, input.node);
-        step.producer.push_back(found == group.end() ? -1
-                                                     : static_cast<int>(found - group.begin()));
-      }
-      steps.push_back(std::move(step));
+      Launch launch = each->launch();
+      launch.step_memory = result_.step_memory;
+      steps.push_back(
+          {each->node->op, launch, producers_among(graph_, views_, group.nodes, *each->node)});
     }
-    result->chain = store_.device().make_chain(std::move(steps));
+    result->chain = store_.device().make_chain(group.kind, std::move(steps));
     return result;
   }
 
   const Graph& graph_;
   Store& store_;
   const std::map<std::string, std::string>& stored_;
+  uint64_t seed_;
   Placement places_;
+  std::vector<bool> views_;
   CompiledProgram result_;
   std::byte *arena_ = nullptr, *constants_ = nullptr;
   float* scales_ = nullptr;
@@ -125,13 +125,12 @@ class Compiler {
 
 }  // namespace
 
-Launch InstructionPart::launch(std::span<std::byte> workspace, uint64_t step) const {
-  return {inputs, outputs, node->attributes, factors, random, workspace, step};
-}
-
-bool InstructionPart::is_stochastic() const {
-  return std::ranges::any_of(
-      node->storage, [](const Cast& cast) { return cast.rounding == Rounding::stochastic; });
+Launch Instruction::launch(uint64_t step) const {
+  Launch launch = parts.front()->launch();
+  launch.workspace = workspace;
+  launch.step = step;
+  launch.step_memory = step_memory;
+  return launch;
 }
 
 void Instruction::run(uint64_t step, uint64_t seed) {
@@ -142,15 +141,16 @@ void Instruction::run(uint64_t step, uint64_t seed) {
     }
   }
   try {
-    chain ? chain->run(step) : kernel->run(parts.front()->launch(workspace, step));
+    chain ? chain->run(step) : kernel->run(launch(step));
   } catch (const Error& error) {
     throw Error("{} at {}: {}", node().op->name, node().name, error.what());
   }
 }
 
 CompiledProgram compile(const Graph& graph, Store& store,
-                        const std::map<std::string, std::string>& stored, Fusion fusion) {
-  return Compiler(graph, store, stored, fusion).run();
+                        const std::map<std::string, std::string>& stored, uint64_t seed,
+                        Fusion fusion) {
+  return Compiler(graph, store, stored, seed, fusion).run();
 }
 
 }  // namespace sigma1

@@ -8,31 +8,21 @@
 #include <vector>
 
 #include "sigma1/backend/device.h"
+#include "sigma1/backend/node_call.h"
 #include "sigma1/runtime/program.h"
 
 namespace sigma1 {
 
-// One node's share of an instruction: what its Launch points to.
-struct InstructionPart {
-  const Node* node = nullptr;
-  std::vector<Buffer> inputs, outputs;
-  std::vector<float> factors;
-  std::vector<RandomStream> random;
-  std::vector<std::string> streams;  // their names
-
-  Launch launch(std::span<std::byte> workspace, uint64_t step) const;
-  bool is_stochastic() const;
-};
-
-// One kernel call, or one chain of pointwise ops.
+// One call: of a kernel for one node, or of a group's chain.
 struct Instruction {
-  std::vector<std::unique_ptr<InstructionPart>> parts;  // one, or the chain's
-  const Kernel* kernel = nullptr;                       // of one
-  std::unique_ptr<Chain> chain;                         // of several
+  std::vector<std::unique_ptr<NodeCall>> parts;  // by node
+  const Kernel* kernel = nullptr;                // of one
+  std::unique_ptr<Chain> chain;                  // of several
   std::span<std::byte> workspace;
+  const uint64_t* step_memory = nullptr;
 
   const Node& node() const { return *parts.back()->node; }
-  std::span<const Buffer> outputs() const { return parts.back()->outputs; }
+  Launch launch(uint64_t step) const;  // of one
   void run(uint64_t step, uint64_t seed);
 };
 
@@ -40,10 +30,12 @@ struct CompiledProgram {
   std::vector<std::unique_ptr<Instruction>> instructions;
   std::map<std::string, Buffer> outputs;
   std::vector<DeviceBytes> owned;
+  uint64_t* step_memory = nullptr;
   MemoryUse memory;
 };
 
 CompiledProgram compile(const Graph& graph, Store& store,
-                        const std::map<std::string, std::string>& stored, Fusion fusion);
+                        const std::map<std::string, std::string>& stored, uint64_t seed,
+                        Fusion fusion);
 
 }  // namespace sigma1

@@ -2,9 +2,10 @@
 
 #include <algorithm>
 #include <numeric>
+#include <set>
 
-#include "sigma1/analysis/pointwise_groups.h"
 #include "sigma1/base/error.h"
+#include "sigma1/graph/rewrite.h"
 #include "sigma1/graph/sources.h"
 #include "sigma1/ops/pointwise.h"
 #include "sigma1/ops/positions.h"
@@ -21,7 +22,11 @@ class Placer {
  public:
   Placer(const Graph& graph, const std::map<std::string, std::string>& stored, Fusion fusion,
          const Device& device)
-      : graph_(graph), fusion_(fusion), device_(device) {
+      : graph_(graph),
+        fusion_(fusion),
+        device_(device),
+        views_(find_views(graph)),
+        uses_(count_uses(graph)) {
     for (const Node& node : graph.nodes()) {
       first_id_.push_back(static_cast<int>(root_.size()));
       for (size_t o = 0; o < node.outputs.size(); ++o)
@@ -67,10 +72,6 @@ class Placer {
     return {const_cast<Graph*>(&graph_), node, static_cast<int>(output)};
   }
 
-  bool is_pointwise(const Node& node) const {
-    return device_.is_pointwise(*node.op) && node.outputs.front().kind == Kind::real;
-  }
-
   void group_nodes() {
     for (int i = 0; i < graph_.size(); ++i) {
       const Node& node = graph_.node(i);
@@ -84,24 +85,54 @@ class Placer {
       if (node.op->rounds_itself) place(id(value(i, 0))).scale = scale_count_++;
       if (is_constant(node)) constant_nodes_.push_back(i);
     }
-    auto joins = [&](const Node& node) { return fusion_ == Fusion::chains && is_pointwise(node); };
-    for (std::vector<int>& group : pointwise_groups(graph_, joins)) {
-      const Node& node = graph_.node(group.back());
-      if (is_bound(node) || is_constant(node)) continue;
-      for (size_t i = 0; i + 1 < group.size(); ++i) {
-        place(id(value(group[i], 0))).kind = Place::Kind::none;
+    Grouping grouping{.is_pointwise = [](const Node&) { return false; }};
+    if (fusion_ == Fusion::chains) grouping = device_.grouping(graph_);
+    for (NodeGroup& group : sigma1::group_nodes(graph_, grouping)) {
+      const Node& node = graph_.node(group.nodes.back());
+      if (!is_bound(node) && !is_constant(node)) groups_.push_back(std::move(group));
+    }
+    hide_inner_values();
+  }
+
+  // What only its own group reads is never in memory.
+  void hide_inner_values() {
+    for (int i = 0; i < graph_.size(); ++i) {
+      if (views_[static_cast<size_t>(i)]) {
+        root_[static_cast<size_t>(id(value(i, 0)))] = root(graph_.node(i).inputs.front());
       }
-      groups_.push_back(std::move(group));
+    }
+    std::vector<int> group_of(static_cast<size_t>(graph_.size()), -1);
+    for (size_t g = 0; g < groups_.size(); ++g) {
+      for (int node : groups_[g].nodes) group_of[static_cast<size_t>(node)] = static_cast<int>(g);
+    }
+    std::set<int> seen_outside;
+    for (int i = 0; i < graph_.size(); ++i) {
+      if (views_[static_cast<size_t>(i)]) continue;
+      for (Value input : graph_.node(i).inputs) {
+        int from = behind_views(graph_, views_, input).node;
+        int own = group_of[static_cast<size_t>(i)];
+        if (own < 0 || own != group_of[static_cast<size_t>(from)]) seen_outside.insert(root(input));
+      }
+    }
+    for (const auto& [name, value] : graph_.outputs()) seen_outside.insert(root(value));
+    for (const NodeGroup& group : groups_) {
+      if (group.nodes.size() == 1) continue;
+      for (int i : group.nodes) {
+        int each = id(value(i, 0));
+        bool read_inside =
+            !uses_[static_cast<size_t>(i)].empty() && uses_[static_cast<size_t>(i)].front() > 0;
+        if (read_inside && !seen_outside.contains(each)) place(each).kind = Place::Kind::none;
+      }
     }
   }
 
-  // A reshape, or an identity that neither scales nor casts, is its input by another name.
+  // A view that is an output of the graph is still its input by another name, where that can be.
   void alias_views() {
-    std::erase_if(groups_, [&](const std::vector<int>& group) {
-      const Node& node = graph_.node(group.back());
-      bool view = group.size() == 1 && (node.op == &reshape_op || node.op == &identity_op);
+    std::erase_if(groups_, [&](const NodeGroup& group) {
+      const Node& node = graph_.node(group.nodes.back());
+      bool view = group.nodes.size() == 1 && (node.op == &reshape_op || node.op == &identity_op);
       if (!view || node.factor(0) != 1) return false;
-      int input = root(node.inputs.front()), output = id(value(group.back(), 0));
+      int input = root(node.inputs.front()), output = id(value(group.nodes.back(), 0));
       Place &from = place(input), &to = place(output);
       if (!(types_[static_cast<size_t>(input)].cast == types_[static_cast<size_t>(output)].cast)) {
         return false;
@@ -119,7 +150,7 @@ class Placer {
     first_.assign(root_.size(), -1);
     last_.assign(root_.size(), -1);
     for (int t = 0; t < static_cast<int>(groups_.size()); ++t) {
-      for (int i : groups_[static_cast<size_t>(t)]) {
+      for (int i : groups_[static_cast<size_t>(t)].nodes) {
         for (Value input : graph_.node(i).inputs) last_[static_cast<size_t>(root(input))] = t;
         for (size_t o = 0; o < graph_.node(i).outputs.size(); ++o) {
           auto each = static_cast<size_t>(root(value(i, o)));
@@ -136,12 +167,13 @@ class Placer {
   // An output takes its input's bytes where the kernel allows it and nobody needs the input later.
   void overwrite_inputs() {
     for (int t = 0; t < static_cast<int>(groups_.size()); ++t) {
-      const std::vector<int>& group = groups_[static_cast<size_t>(t)];
-      const Node& node = graph_.node(group.back());
-      for (size_t o = 0; o < node.outputs.size(); ++o) {
-        int output = id(value(group.back(), o));
+      const NodeGroup& group = groups_[static_cast<size_t>(t)];
+      bool may = group.kind == NodeGroup::Kind::single || group.kind == NodeGroup::Kind::pointwise;
+      const Node& node = graph_.node(group.nodes.back());
+      for (size_t o = 0; may && o < node.outputs.size(); ++o) {
+        int output = id(value(group.nodes.back(), o));
         if (root_of(output) == output && place(output).kind == Place::Kind::arena) {
-          overwrite_input(t, group, o, output);
+          overwrite_input(t, group.nodes, o, output);
         }
       }
     }
@@ -184,22 +216,27 @@ class Placer {
       if (is_bound(graph_.node(i))) sources[graph_.node(i).name] = i;
     }
     for (int t = 0; t < static_cast<int>(groups_.size()); ++t) {
-      int writer = groups_[static_cast<size_t>(t)].back();
-      const Node& node = graph_.node(writer);
-      for (size_t o = 0; o < node.outputs.size(); ++o) {
-        const Place& written = place(root(value(writer, o)));
-        if (written.kind != Place::Kind::store) continue;
-        auto source = sources.find(written.stored_name);
-        if (source == sources.end()) continue;
-        int old_value = root(value(source->second, 0)),
-            last = last_[static_cast<size_t>(old_value)];
-        bool in_place = groups_[static_cast<size_t>(t)].size() > 1;
-        for (size_t k = 0; k < node.inputs.size(); ++k) {
-          in_place = in_place || (root(node.inputs[k]) == old_value && may_overwrite(node, k, o));
-        }
-        if (last > t || (last == t && !in_place)) {
-          throw Bug("{} overwrites {}, which is still read", node.name, written.stored_name);
-        }
+      for (int writer : groups_[static_cast<size_t>(t)].nodes) check_writer(t, writer, sources);
+    }
+  }
+
+  void check_writer(int t, int writer, const std::map<std::string, int>& sources) {
+    const NodeGroup& group = groups_[static_cast<size_t>(t)];
+    const Node& node = graph_.node(writer);
+    for (size_t o = 0; o < node.outputs.size(); ++o) {
+      const Place& written = place(root(value(writer, o)));
+      if (written.kind != Place::Kind::store) continue;
+      auto source = sources.find(written.stored_name);
+      if (source == sources.end()) continue;
+      int old_value = root(value(source->second, 0));
+      int last = last_[static_cast<size_t>(old_value)];
+      bool in_place = group.kind == NodeGroup::Kind::pointwise;
+      for (size_t k = 0; k < node.inputs.size(); ++k) {
+        in_place = in_place || (root(node.inputs[k]) == old_value && may_overwrite(node, k, o) &&
+                                reads(group.nodes, old_value) == 1);
+      }
+      if (last > t || (last == t && !in_place)) {
+        throw Bug("{} overwrites {}, which is still read", node.name, written.stored_name);
       }
     }
   }
@@ -250,7 +287,9 @@ class Placer {
   std::vector<int> first_id_, root_, first_, last_;
   std::vector<Place> places_;
   std::vector<StoredType> types_;
-  std::vector<std::vector<int>> groups_;
+  std::vector<bool> views_;             // by node
+  std::vector<std::vector<int>> uses_;  // by node and output
+  std::vector<NodeGroup> groups_;
   std::vector<int> constant_nodes_;
   int scale_count_ = 0;
 };
@@ -260,11 +299,6 @@ class Placer {
 Placement place_values(const Graph& graph, const std::map<std::string, std::string>& stored,
                        Fusion fusion, const Device& device) {
   return Placer(graph, stored, fusion, device).run();
-}
-
-Cast storage(const Node& node, size_t output) {
-  static const Cast fp32{find_format("fp32").format, Rounding::nearest_even, Overflow::infinity};
-  return node.storage.empty() ? fp32 : node.storage[output];
 }
 
 }  // namespace sigma1

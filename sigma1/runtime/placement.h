@@ -7,6 +7,8 @@
 #include <vector>
 
 #include "sigma1/analysis/memory_plan.h"
+#include "sigma1/analysis/node_groups.h"
+#include "sigma1/backend/node_call.h"
 #include "sigma1/graph/graph.h"
 #include "sigma1/runtime/program.h"
 
@@ -14,7 +16,7 @@ namespace sigma1 {
 
 struct Place {
   enum class Kind {
-    none,      // inside a fused chain: never in memory
+    none,      // inside a group: never in memory
     arena,     // at `offset`, shared over time
     constant,  // at `offset`, computed once
     store,     // the store's tensor of that name
@@ -26,8 +28,8 @@ struct Place {
 };
 
 struct Placement {
-  std::vector<std::vector<int>> groups;  // what runs, in order: a node, or a pointwise chain
-  std::vector<int> constant_nodes;       // what runs once, before anything
+  std::vector<NodeGroup> groups;    // what runs, in order
+  std::vector<int> constant_nodes;  // what runs once, before anything
   MemoryPlan arena, constants;
   int scale_count = 0;
   std::vector<std::vector<Place>> places;  // by node and output
@@ -40,8 +42,5 @@ struct Placement {
 // `stored`: outputs of the graph that live in the store, and their names there.
 Placement place_values(const Graph& graph, const std::map<std::string, std::string>& stored,
                        Fusion fusion = Fusion::chains, const Device& device = cpu_device());
-
-// How an output is stored: fp32 unless lowering said otherwise.
-Cast storage(const Node& node, size_t output);
 
 }  // namespace sigma1

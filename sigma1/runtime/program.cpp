@@ -11,28 +11,43 @@ namespace sigma1 {
 
 Program::Program(std::shared_ptr<const Graph> graph, Store& store,
                  const std::map<std::string, std::string>& stored, uint64_t seed, Fusion fusion)
-    : graph_(std::move(graph)), seed_(seed) {
-  CompiledProgram compiled = compile(*graph_, store, stored, fusion);
+    : graph_(std::move(graph)), device_(store.device()), seed_(seed) {
+  CompiledProgram compiled = compile(*graph_, store, stored, seed, fusion);
   instructions_ = std::move(compiled.instructions);
   outputs_ = std::move(compiled.outputs);
   owned_ = std::move(compiled.owned);
+  step_memory_ = compiled.step_memory;
   memory_ = compiled.memory;
 }
 
 Program::~Program() = default;
 
 void Program::run(uint64_t step, const Observer& observer) {
+  set_step(step);
+  launch(observer);
+}
+
+void Program::set_step(uint64_t step) {
+  step_ = step;
+  device_.write(reinterpret_cast<std::byte*>(step_memory_), &step, sizeof(step));
+}
+
+void Program::launch(const Observer& observer) {
   for (const auto& instruction : instructions_) {
-    instruction->run(step, seed_);
+    instruction->run(step_, seed_);
     if (!observer) continue;
-    const Node& node = instruction->node();
-    for (size_t o = 0; o < node.outputs.size(); ++o) observer(node, o, instruction->outputs()[o]);
+    for (const auto& part : instruction->parts) {
+      for (size_t o = 0; o < part->outputs.size(); ++o) {
+        if (part->outputs[o].data) observer(*part->node, o, part->outputs[o]);
+      }
+    }
   }
 }
 
 std::vector<InstructionTime> Program::profile(uint64_t step) {
   using Clock = std::chrono::steady_clock;
   std::vector<InstructionTime> times;
+  set_step(step);
   for (const auto& instruction : instructions_) {
     Clock::time_point start = Clock::now();
     instruction->run(step, seed_);

@@ -46,6 +46,11 @@ class Program {
   Program& operator=(const Program&) = delete;
 
   void run(uint64_t step, const Observer& observer = {});
+  // The two parts of a run: telling the step, and the kernels, which a device can record.
+  void set_step(uint64_t step);
+  void launch(const Observer& observer = {});
+  // Where the device finds the step.
+  const uint64_t* step_memory() const { return step_memory_; }
   // The same, timed instruction by instruction.
   std::vector<InstructionTime> profile(uint64_t step);
 
@@ -63,7 +68,9 @@ class Program {
   std::vector<std::unique_ptr<Instruction>> instructions_;
   std::map<std::string, Buffer> outputs_;
   std::vector<DeviceBytes> owned_;
-  uint64_t seed_;
+  const Device& device_;
+  uint64_t* step_memory_ = nullptr;
+  uint64_t seed_, step_ = 0;
   MemoryUse memory_;
 };
 

@@ -13,7 +13,8 @@ namespace {
 // A model that reads one sequence and gives its scores.
 class Reader {
  public:
-  explicit Reader(const Session& session) : time_(session.config().size.time) {
+  explicit Reader(const Session& session)
+      : time_(session.config().size.time), store_(session.store().device()) {
     TrainConfig config = session.config();
     config.size.batch = 1;
     StepGraph graph = evaluation_graph(config, session.joins(), true);
@@ -32,7 +33,8 @@ class Reader {
     tokens.resize(static_cast<size_t>(time_));
     store_.write_indices("tokens", tokens);
     program_->run(0);
-    const Buffer& all = program_->output("scores");
+    HostView host(program_->output("scores"));
+    const Buffer& all = host.buffer();
     int64_t vocabulary = all.shape.back();
     std::vector<float> row(static_cast<size_t>(vocabulary));
     const float* found = cpu::load(all, seen * vocabulary, vocabulary, row.data());

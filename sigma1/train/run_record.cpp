@@ -53,21 +53,28 @@ RunRecord::RunRecord(const fs::path& folder, Session& session, const Corpus& cor
 
 bool RunRecord::is_due(int64_t every) const { return every > 0 && session_.step() % every == 0; }
 
-void RunRecord::look(EventFile& events) {
+bool RunRecord::records() const {
   const TrainConfig& config = session_.config();
-  bool records = !filter_.wants_nothing() &&
-                 (is_due(config.interval(config.probe_every)) || session_.step() == config.steps);
-  bool watches = session_.step() > 0 && is_due(config.monitor_every);
-  if (!records && !watches) return;
+  return !filter_.wants_nothing() &&
+         (is_due(config.interval(config.probe_every)) || session_.step() == config.steps);
+}
+
+bool RunRecord::watches() const {
+  return session_.step() > 0 && is_due(session_.config().monitor_every);
+}
+
+void RunRecord::look(EventFile& events) {
+  if (!is_due()) return;
   std::vector<TensorScale> tensors = measure();
-  if (records) record(tensors, events);
-  if (watches) watch(tensors);
+  if (records()) record(tensors, events);
+  if (watches()) watch(tensors);
 }
 
 // On the batch of the next step, by the weights it will start from.
 std::vector<TensorScale> RunRecord::measure() {
   const TrainConfig& config = session_.config();
-  if (!probe_) probe_.emplace(config, session_.joins(), ProbeOptions{});
+  ProbeOptions options{.device = &session_.store().device()};
+  if (!probe_) probe_.emplace(config, session_.joins(), options);
   copy_state(session_, *probe_);
   write_batch(probe_->store(), step_batch(config, corpus_, session_.step()));
   return probe_->measure();

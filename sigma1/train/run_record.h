@@ -20,13 +20,16 @@ class RunRecord {
   RunRecord(const std::filesystem::path& folder, Session& session, const Corpus& corpus,
             std::string_view filter, std::function<void(const std::string&)> tell);
 
-  // Looks at the tensors if the session's step is one for it, before the first step too. May demote
-  // products of the session.
+  // Whether the session's step is one to look at the tensors after, before the first step too.
+  bool is_due() const { return records() || watches(); }
+  // Looks if it is due. May demote products of the session.
   void look(EventFile& events);
   void skipped_step(int64_t step, const std::string& text);
 
  private:
   bool is_due(int64_t every) const;
+  bool records() const;
+  bool watches() const;
   std::vector<TensorScale> measure();
   void record(std::span<const TensorScale> tensors, EventFile& events);
   void watch(std::span<const TensorScale> tensors);

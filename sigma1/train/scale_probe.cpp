@@ -134,7 +134,8 @@ bool ProbeFilter::wants(const TensorLabel& label) const {
 }
 
 ScaleProbe::ScaleProbe(const TrainConfig& config, const JoinWeights& joins,
-                       const ProbeOptions& options) {
+                       const ProbeOptions& options)
+    : store_(*options.device) {
   LabelledGraph labelled = labelled_gradient_graph(without_run_time_scales(config), joins);
   graph_ = labelled.step.graph;
   find_targets(config, labelled.labels, options);

@@ -33,6 +33,7 @@ struct ProbeOptions {
   std::string format = {};  // judged by this one, or "fp8"; empty: by what the run casts to
   std::string filter = "all";
   std::string filter_key = "probe";  // what a mistake in the filter is told by
+  const Device* device = &cpu_device();
 };
 
 class ScaleProbe {

@@ -140,6 +140,7 @@ void Session::build() {
   for (const auto& [output, name] : gradients.stored) {
     if (name.ends_with("/amax_history")) kept_.push_back(name);
   }
+  record();
   // A format that no checkpoint can hold should not be found out after hours.
   for (const std::string& name : kept_) dtype_of(store_.at(name));
 }
@@ -181,58 +182,130 @@ void Session::demote(const std::string& product) {
   build();
 }
 
-// Runs every batch of the step; gives the mean loss.
-double Session::accumulate_gradients(double seed_gradient) {
-  double loss = 0;
-  if (config_.accumulate > 1) {
-    for (const std::string& name : parameters_) store_.fill(gradient_name(name), 0);
-  }
-  std::string seed_name(kGradientSeed);
-  if (store_.contains(seed_name)) store_.fill(seed_name, static_cast<float>(seed_gradient));
-  for (int64_t i = 0; i < config_.accumulate; ++i) {
-    Batch batch = step_batch(config_, *corpus_, step_, i);
-    write_batch(store_, batch);
-    gradients_->run(static_cast<uint64_t>(step_ * config_.accumulate + i));
-    double positions = static_cast<double>(batch.mask.size());
-    loss += gradients_->scalar("loss") * positions / counted(batch);
-  }
-  return loss / static_cast<double>(config_.accumulate);
-}
-
-bool Session::gradients_finite() const {
+void Session::record() {
+  const Device& device = store_.device();
+  bad_step_.emplace(device, static_cast<int64_t>(sizeof(uint64_t)));
+  auto* bad_step = reinterpret_cast<uint64_t*>(bad_step_->data());
   std::vector<Buffer> gradients;
   for (const std::string& name : parameters_) gradients.push_back(store_.at(gradient_name(name)));
-  return store_.device().are_finite(gradients);
+  std::vector<Buffer> loss{gradients_->output("loss")};
+  auto update = [=, this, numbers = gradients](std::span<const Buffer> more) {
+    std::vector<Buffer> all(more.begin(), more.end());
+    all.insert(all.end(), numbers.begin(), numbers.end());
+    store_.device().when_finite(all, update_->step_memory(), bad_step, [&] { update_->launch(); });
+  };
+  if (config_.accumulate == 1) {
+    gradients_work_ = device.record([=, this] {
+      gradients_->launch();
+      update(loss);
+    });
+    return;
+  }
+  gradients_work_ = device.record([=, this] {
+    gradients_->launch();
+    store_.device().when_finite(loss, update_->step_memory(), bad_step, [] {});
+  });
+  update_work_ = device.record([=] { update({}); });
+}
+
+bool Session::scales_by_itself() const {
+  return Method::parse(config_.method).kind == Method::Kind::auto_loss_scale;
+}
+
+int64_t Session::most_ahead() const {
+  constexpr int64_t kMostAhead = 8;
+  bool waits = &store_.device() == &cpu_device() || scales_by_itself();
+  return waits ? 1 : kMostAhead;
 }
 
 StepResult Session::train_step() {
+  start_step();
+  return finish_step();
+}
+
+// What a step reads besides its batches.
+void Session::write_inputs() {
+  update_->set_step(static_cast<uint64_t>(step_));
+  store_.fill(kRate, static_cast<float>(rate_at(config_.resolved_schedule(), step_)));
+  std::string seed(kGradientSeed);
+  auto scale = static_cast<float>(scales_by_itself() ? scaler_.scale : 1);
+  if (store_.contains(seed)) store_.fill(seed, scale);
+  if (store_.contains(kStepCount)) {
+    store_.fill(kStepCount, static_cast<float>(step_ + 1 - scaler_.skipped));
+  }
+  if (store_.contains(kGradientScale)) store_.fill(kGradientScale, 1 / scale);
+  if (config_.accumulate == 1) return;
+  for (const std::string& name : parameters_) store_.fill(gradient_name(name), 0);
+}
+
+void Session::start_step() {
   if (corpus_ == nullptr) throw Bug("this session has no text to train on");
-  bool automatic = Method::parse(config_.method).kind == Method::Kind::auto_loss_scale;
-  StepResult result;
-  result.rate = rate_at(config_.resolved_schedule(), step_);
-  result.loss = accumulate_gradients(automatic ? scaler_.scale : 1);
-  bool finite = std::isfinite(result.loss) && gradients_finite();
-  if (!finite && !(automatic && std::isfinite(result.loss))) {
-    std::string tensor = gradients_->first_non_finite(static_cast<uint64_t>(step_));
-    throw NotFinite(
-        "step {}: {} is not finite (loss {}); a smaller rate or another method may help", step_ + 1,
-        tensor.empty() ? "a sum of gradients" : tensor,
-        std::isnan(result.loss) ? NAN : result.loss);  // NaN has no sign that means anything
+  if (ahead() >= most_ahead()) throw Bug("{} steps are started already", ahead());
+  const Device& device = store_.device();
+  Started started;
+  started.result.rate = rate_at(config_.resolved_schedule(), step_);
+  write_inputs();
+  auto bytes = [](const void* data, size_t size) {
+    return std::span(static_cast<const std::byte*>(data), size);
+  };
+  for (int64_t i = 0; i < config_.accumulate; ++i) {
+    Batch batch = step_batch(config_, *corpus_, step_, i);
+    write_batch(store_, batch);
+    gradients_->set_step(static_cast<uint64_t>(step_ * config_.accumulate + i));
+    gradients_work_->run();
+    started.losses.push_back(
+        device.read_later({bytes(gradients_->output("loss").data, sizeof(float))}));
+    started.weights.push_back(static_cast<double>(batch.mask.size()) / counted(batch));
   }
-  result.skipped = !finite;
-  if (finite) {
-    store_.fill(kRate, static_cast<float>(result.rate));
-    if (store_.contains(kStepCount)) {
-      store_.fill(kStepCount, static_cast<float>(step_ + 1 - scaler_.skipped));
-    }
-    if (store_.contains(kGradientScale)) {
-      store_.fill(kGradientScale, static_cast<float>(1 / scaler_.scale));
-    }
-    update_->run(static_cast<uint64_t>(step_));
-  }
-  if (automatic) scaler_.saw(!finite);
+  if (update_work_) update_work_->run();
+  started.bad_step = device.read_later({bytes(bad_step_->data(), sizeof(uint64_t))});
+  started_.push_back(std::move(started));
   ++step_;
+}
+
+StepResult Session::finish_step() {
+  if (started_.empty()) throw Bug("no step is started");
+  Started oldest = std::move(started_.front());
+  started_.pop_front();
+  StepResult result = oldest.result;
+  for (size_t i = 0; i < oldest.losses.size(); ++i) {
+    float loss = 0;
+    oldest.losses[i]->wait(&loss);
+    result.loss += static_cast<double>(loss) * oldest.weights[i];
+  }
+  result.loss /= static_cast<double>(config_.accumulate);
+  uint64_t bad_step = 0;
+  oldest.bad_step->wait(&bad_step);
+  if (bad_step != 0 && !(scales_by_itself() && std::isfinite(result.loss))) {
+    fail(static_cast<int64_t>(bad_step) - 1, result.loss);
+  }
+  result.skipped = bad_step != 0;
+  if (result.skipped) store_.device().write(bad_step_->data(), "\0\0\0\0\0\0\0", 8);
+  if (scales_by_itself()) scaler_.saw(result.skipped);
   return result;
+}
+
+// No update was made since.
+void Session::fail(int64_t step, double loss) {
+  started_.clear();
+  step_ = step;
+  write_batch(store_, step_batch(config_, *corpus_, step, config_.accumulate - 1));
+  std::string tensor = gradients_->first_non_finite(static_cast<uint64_t>(step));
+  throw NotFinite("step {}: {} is not finite (loss {}); a smaller rate or another method may help",
+                  step + 1, tensor.empty() ? "a sum of gradients" : tensor,
+                  std::isnan(loss) ? NAN : loss);  // NaN has no sign that means anything
+}
+
+Session::Memory Session::memory() const {
+  Memory all;
+  for (const std::string& name : store_.names()) all.kept += store_.bytes(name);
+  for (const Program* program : {gradients_.get(), update_.get(), evaluation_.get()}) {
+    if (program == nullptr) continue;
+    MemoryUse use = program->memory();
+    all.activations += use.arena + use.constants;
+    all.workspace += use.workspace;
+  }
+  return all;
 }
 
 Evaluation Session::evaluate(std::span<const uint16_t> text,

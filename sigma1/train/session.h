@@ -2,6 +2,7 @@
 // and people are the trainer's business.
 #pragma once
 
+#include <deque>
 #include <functional>
 #include <optional>
 
@@ -54,7 +55,7 @@ class Session {
 
   const TrainConfig& config() const { return config_; }
   const Vocabulary& vocabulary() const { return vocabulary_; }
-  int64_t step() const { return step_; }  // steps done
+  int64_t step() const { return step_; }  // steps done, or started
   const LossScaler& loss_scaler() const { return scaler_; }
   const Program& gradients() const { return *gradients_; }
   Program& gradients() { return *gradients_; }
@@ -62,6 +63,13 @@ class Session {
 
   // Throws NotFinite naming the first tensor that is not finite.
   StepResult train_step();
+  // Its two halves: a GPU can be given several steps before the first one's result is looked at.
+  // At most most_ahead() may be started and not finished; the oldest is finished first. After
+  // NotFinite the model is as it was before the step that failed.
+  void start_step();
+  StepResult finish_step();
+  int64_t most_ahead() const;
+  int64_t ahead() const { return static_cast<int64_t>(started_.size()); }
   Evaluation evaluate(std::span<const uint16_t> text,
                       const std::function<void(int64_t done, int64_t total)>& progress = {});
   void save(const std::filesystem::path& folder) const;
@@ -71,11 +79,19 @@ class Session {
 
   const Store& store() const { return store_; }
 
+  // Bytes on the device: what outlives a step, and what its programs work in.
+  struct Memory {
+    int64_t kept = 0, activations = 0, workspace = 0;
+  };
+  Memory memory() const;
+
  private:
   void build();
+  void record();
   void restore(const Checkpoint& checkpoint);
-  double accumulate_gradients(double seed_gradient);
-  bool gradients_finite() const;
+  void write_inputs();
+  bool scales_by_itself() const;
+  [[noreturn]] void fail(int64_t step, double loss);
 
   TrainConfig config_;
   Vocabulary vocabulary_;
@@ -83,6 +99,17 @@ class Session {
   JoinWeights joins_;
   Store store_;
   std::unique_ptr<Program> gradients_, update_, evaluation_;
+  // A step: gradients of a batch and, after the last, the update. Where a batch is all, they are
+  // one.
+  std::unique_ptr<Recording> gradients_work_, update_work_;
+  std::optional<DeviceBytes> bad_step_;  // the first step that was not finite, from 1; else 0
+  struct Started {
+    StepResult result;
+    std::vector<std::unique_ptr<Readout>> losses;  // of the batches
+    std::vector<double> weights;                   // by which they count
+    std::unique_ptr<Readout> bad_step;
+  };
+  std::deque<Started> started_;
   LossScaler scaler_;
   std::vector<std::string> parameters_, kept_;  // kept: what a checkpoint holds
   int64_t step_ = 0;

@@ -80,8 +80,7 @@ class UpdateBuilder {
         source(master ? master_name(name) : name, shape, master ? "fp32" : precision_.weights);
     Value grad = source(gradient_name(name), shape, precision_.gradients);
     if (gradient_scale_) grad = mul(grad, gradient_scale_);
-    Value rate = rate_factor == 1 ? rate_ : scale(rate_, rate_factor);
-    std::vector<Value> next = optimiser_step(name, shape, param, grad, rate);
+    std::vector<Value> next = optimiser_step(name, shape, param, grad, rate_times(rate_factor));
     Node& step = graph_.node(next.front().node);
     step.storage = {weight_storage(master ? "fp32" : precision_.weights),
                     storage_cast(precision_.moment), storage_cast(precision_.second_moment)};
@@ -96,6 +95,12 @@ class UpdateBuilder {
   }
 
  private:
+  Value rate_times(double factor) {
+    Value& rate = rates_[factor];
+    if (!rate) rate = factor == 1 ? rate_ : scale(rate_, factor);
+    return rate;
+  }
+
   Value source(const std::string& name, const Shape& shape, const std::string& format) {
     Value value = graph_.input(name, {shape}, false);
     graph_.node(value.node).storage = {storage_cast(format)};
@@ -144,6 +149,7 @@ class UpdateBuilder {
   StepGraph& step_;
   Graph& graph_;
   Value rate_, step_count_, gradient_scale_;
+  std::map<double, Value> rates_;  // by factor
   double fixed_scale_ = 1;
 };
 

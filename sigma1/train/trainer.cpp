@@ -69,6 +69,17 @@ void check_probe(const Session& session, const std::string& filter) {
   ScaleProbe(session.config(), session.joins(), {.filter = filter});
 }
 
+std::string memory_text(const Session& session) {
+  Session::Memory memory = session.memory();
+  auto megabytes = [](int64_t bytes) { return static_cast<double>(bytes) / 1e6; };
+  return fmt::format(
+      "{}: {:.1f} MB: parameters, gradients and states {:.1f} MB, activations {:.1f} MB, "
+      "workspace {:.1f} MB",
+      session.store().device().name(),
+      megabytes(memory.kept + memory.activations + memory.workspace), megabytes(memory.kept),
+      megabytes(memory.activations), megabytes(memory.workspace));
+}
+
 class Run {
  public:
   Run(Session& session, const Corpus& corpus, const RunOptions& options)
@@ -81,6 +92,7 @@ class Run {
         record_(options.folder, session, corpus, probe_of(config_, options),
                 [this](const std::string& text) { warn(text); }),
         started_at_(steady_seconds()),
+        finished_at_(started_at_),
         first_step_(session.step()) {
     if (!options.terminal || !is_terminal(options.terminal)) return;
     progress_.emplace(options.terminal);
@@ -93,22 +105,21 @@ class Run {
   RunResult run() {
     RunResult result;
     if (session_.step() == 0) record_.look(events_);
-    while (session_.step() < config_.steps) {
-      step();
-      options_.stepped(session_.step());
+    bool stopped = false;
+    while (session_.step() < config_.steps && !stopped) {
+      session_.start_step();
+      stopped = options_.stop && options_.stop();
+      bool pauses = stopped || evaluates() || saves() || record_.is_due();
+      // What is done between steps has to see the last one's results.
+      while (session_.ahead() >= (pauses ? 1 : session_.most_ahead())) finish_step();
+      if (!pauses) continue;
       record_.look(events_);
-      if (session_.step() % config_.interval(config_.evaluate_every) == 0 ||
-          session_.step() == config_.steps) {
-        result.valid = evaluate();
-      }
-      bool stopped = options_.stop && options_.stop();
-      int64_t every = config_.checkpoint_every > 0 ? config_.checkpoint_every
-                                                   : config_.interval(config_.evaluate_every);
-      if (stopped || session_.step() % every == 0 || session_.step() == config_.steps) {
+      if (evaluates()) result.valid = evaluate();
+      if (stopped || saves()) {
         events_.flush();  // a resumed run does not write these steps again
         session_.save(checkpoint_folder(options_.folder));
       }
-      if (stopped) break;
+      finished_at_ = steady_seconds();
     }
     if (progress_) progress_->finish();
     result.finished = session_.step() == config_.steps;
@@ -121,12 +132,23 @@ class Run {
   }
 
  private:
-  void step() {
-    double before = steady_seconds();
-    StepResult result = session_.train_step();
-    double seconds = std::max(steady_seconds() - before, 1e-9);
+  bool is_due(int64_t every) const {
+    return session_.step() % every == 0 || session_.step() == config_.steps;
+  }
+  bool evaluates() const { return is_due(config_.interval(config_.evaluate_every)); }
+  bool saves() const {
+    return is_due(config_.checkpoint_every > 0 ? config_.checkpoint_every
+                                               : config_.interval(config_.evaluate_every));
+  }
+
+  // The oldest that is under way.
+  void finish_step() {
+    int64_t step = session_.step() - session_.ahead() + 1;
+    StepResult result = session_.finish_step();
+    double now = steady_seconds(), seconds = std::max(now - finished_at_, 1e-9);
+    finished_at_ = now;
+    options_.stepped(step);
     auto tokens = static_cast<double>(config_.size.batch * config_.size.time * config_.accumulate);
-    int64_t step = session_.step();
     if (result.skipped) {
       record_.skipped_step(
           step, fmt::format("skipped, the loss scale goes to {}", session_.loss_scaler().scale));
@@ -139,7 +161,7 @@ class Run {
       events_.scalar("lr", step, result.rate);
       events_.scalar("tokens_per_s", step, tokens / seconds);
     }
-    show(result.loss, tokens, seconds);
+    show(step, result.loss, tokens, seconds);
   }
 
   void warn(const std::string& text) {
@@ -147,18 +169,17 @@ class Run {
     options_.warn(text);
   }
 
-  void show(double loss, double tokens, double seconds) {
+  void show(int64_t step, double loss, double tokens, double seconds) {
     if (!progress_) return;
-    auto done = static_cast<double>(session_.step() - first_step_);
+    auto done = static_cast<double>(step - first_step_);
     double per_step = (steady_seconds() - started_at_) / done;
-    progress_->update(
-        {.step = session_.step(),
-         .total = config_.steps,
-         .loss = loss,
-         .bits_per_character = loss / std::numbers::ln2,
-         .tokens_per_second = tokens / seconds,
-         .seconds_left = per_step * static_cast<double>(config_.steps - session_.step()),
-         .share_of_floor = floor_ / seconds});
+    progress_->update({.step = step,
+                       .total = config_.steps,
+                       .loss = loss,
+                       .bits_per_character = loss / std::numbers::ln2,
+                       .tokens_per_second = tokens / seconds,
+                       .seconds_left = per_step * static_cast<double>(config_.steps - step),
+                       .share_of_floor = floor_ / seconds});
   }
 
   Evaluation evaluate() {
@@ -180,7 +201,7 @@ class Run {
   EventFile events_;
   RunRecord record_;
   std::optional<ProgressLine> progress_;
-  double started_at_;
+  double started_at_, finished_at_;  // the run, and its last step or pause
   int64_t first_step_;
   double floor_ = 0;  // seconds of a step's matrix products alone
 };
@@ -218,6 +239,7 @@ RunResult train(const TrainConfig& config, const RunOptions& options, const Corp
     write_file(config_path(options.folder).string(), config.to_json() + "\n");
   }
   write_file((options.folder / "machine.json").string(), machine_json(*options.device) + "\n");
+  options.tell(memory_text(*session));
   return Run(*session, corpus, options).run();
 }
 

@@ -25,6 +25,7 @@ struct RunOptions {
   std::function<bool()> stop = {};  // asked after every step: save and leave?
   std::function<void(int64_t step)> stepped = [](int64_t) {};  // told after every step
   std::function<void(const std::string&)> warn = [](const std::string&) {};
+  std::function<void(const std::string&)> tell = [](const std::string&) {};  // no trouble
   std::string default_probe = "none";  // tensors to record where the config does not say
 };
 

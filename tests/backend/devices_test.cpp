@@ -26,7 +26,8 @@ TEST(Devices, TheCpuIsAlwaysThere) {
 TEST(Devices, AMistakeSaysWhatIsExpected) {
   for (const char* name : {"", "gpu", "cuda:", "cuda:x", "cuda:1.5", "cuda:-1", "CPU"}) {
     EXPECT_EQ(mistake(name),
-              fmt::format("device: expected auto, cpu, cuda or cuda:N, got '{}'", name));
+              fmt::format("device: expected auto, cpu, cuda, cuda:N or either with +tf32, got '{}'",
+                          name));
   }
 }
 
@@ -52,9 +53,21 @@ TEST(Devices, OneNumberThatIsNotFiniteIsFound) {
   Buffer buffer;
   buffer.data = reinterpret_cast<std::byte*>(numbers.data());
   buffer.shape = {5000};
-  EXPECT_TRUE(cpu_device().are_finite({&buffer, 1}));
+  uint64_t step = 7, bad_step = 0;
+  int runs = 0;
+  auto check = [&] { cpu_device().when_finite({&buffer, 1}, &step, &bad_step, [&] { ++runs; }); };
+  check();
+  EXPECT_EQ(runs, 1);
+  EXPECT_EQ(bad_step, 0);
   numbers[4999] = INFINITY;
-  EXPECT_FALSE(cpu_device().are_finite({&buffer, 1}));
+  check();
+  EXPECT_EQ(runs, 1);
+  EXPECT_EQ(bad_step, 8);
+  numbers[4999] = 1;
+  step = 8;
+  check();
+  EXPECT_EQ(runs, 1);  // until somebody forgets the bad step
+  EXPECT_EQ(bad_step, 8);
 }
 
 }  // namespace

@@ -30,6 +30,8 @@ Buffer buffer_of(const TensorType& type, const std::string& format, Rounding rou
   return buffer;
 }
 
+}  // namespace
+
 std::vector<std::byte> encoded(const Buffer& buffer, const Tensor& tensor) {
   std::vector<std::byte> bytes(static_cast<size_t>(byte_count(buffer)));
   if (buffer.kind == Kind::index) {
@@ -45,8 +47,6 @@ std::vector<std::byte> encoded(const Buffer& buffer, const Tensor& tensor) {
   }
   return bytes;
 }
-
-}  // namespace
 
 const Codec* codec_of(const std::string& format, Rounding rounding) {
   static std::map<std::pair<std::string, Rounding>, Codec> codecs;

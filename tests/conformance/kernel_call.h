@@ -72,5 +72,6 @@ class KernelCall {
 
 // What lies in a buffer of this kind, as numbers; a scale may follow the codes.
 Tensor decoded(const Buffer& buffer, std::span<const std::byte> bytes);
+std::vector<std::byte> encoded(const Buffer& buffer, const Tensor& tensor);
 
 }  // namespace sigma1

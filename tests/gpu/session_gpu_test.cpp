@@ -1,7 +1,11 @@
 // Training on the GPU against training on the CPU: losses, resume, and what a probe sees.
 #include <gtest/gtest.h>
 
+#include <thread>
+
 #include "sigma1/backend/cuda/device.h"
+#include "sigma1/backend/devices.h"
+#include "sigma1/train/model_scales.h"
 #include "sigma1/train/session.h"
 
 namespace sigma1 {
@@ -30,6 +34,27 @@ class CudaSession : public testing::Test {
   static std::vector<double> losses(Session& session, int steps) {
     std::vector<double> all;
     for (int i = 0; i < steps; ++i) all.push_back(session.train_step().loss);
+    return all;
+  }
+
+  // As the trainer runs them: several under way at once.
+  static std::vector<double> losses_ahead(Session& session, int steps) {
+    std::vector<double> all;
+    for (int i = 0; i < steps; ++i) {
+      session.start_step();
+      if (session.ahead() == session.most_ahead()) all.push_back(session.finish_step().loss);
+    }
+    while (session.ahead() > 0) all.push_back(session.finish_step().loss);
+    return all;
+  }
+
+  static std::vector<std::vector<std::byte>> tensors_of(const Session& session) {
+    std::vector<std::vector<std::byte>> all;
+    for (const std::string& name : session.store().names()) {
+      if (name.ends_with("weight") || name.ends_with("moment")) {
+        all.push_back(session.store().read_bytes(name));
+      }
+    }
     return all;
   }
 
@@ -65,6 +90,89 @@ TEST_F(CudaSession, GoesOnFromACheckpointBitForBit) {
   Session resumed(latest_checkpoint(folder), &corpus, cuda_device());
   EXPECT_EQ(losses(whole, 10), losses(resumed, 10));
   std::filesystem::remove_all(folder);
+}
+
+TEST_F(CudaSession, GivesTheSameBitsWithStepsAhead) {
+  for (const char* context : {"attention", "conv", "rnn"}) {
+    Session waits(config(context, "fp16"), corpus, cuda_device());
+    Session ahead(config(context, "fp16"), corpus, cuda_device());
+    ASSERT_GT(ahead.most_ahead(), 1);
+    EXPECT_EQ(losses(waits, 30), losses_ahead(ahead, 30)) << context;
+    EXPECT_TRUE(tensors_of(waits) == tensors_of(ahead)) << context;
+  }
+}
+
+TEST_F(CudaSession, GivesTheSameBitsBesideOthers) {
+  auto run = [&](const char* context, std::vector<double>& found) {
+    Session session(config(context, "fp16"), corpus, cuda_device());
+    found = losses_ahead(session, 30);
+  };
+  const std::vector<const char*> contexts{"attention", "conv", "attention", "rnn", "conv"};
+  std::vector<std::vector<double>> alone(contexts.size()), beside(contexts.size());
+  for (size_t i = 0; i < contexts.size(); ++i) run(contexts[i], alone[i]);
+  {
+    std::vector<std::jthread> threads;
+    for (size_t i = 0; i < contexts.size(); ++i) {
+      threads.emplace_back([&, i] { run(contexts[i], beside[i]); });
+    }
+  }
+  EXPECT_EQ(alone, beside);
+}
+
+TEST_F(CudaSession, StopsBeforeTheStepThatIsNotFinite) {
+  for (int64_t accumulate : {1, 2}) {
+    TrainConfig wild = config("attention", "fp16");
+    wild.rate = 1e30;
+    wild.accumulate = accumulate;
+    Session session(wild, corpus, cuda_device()), before(wild, corpus, cuda_device());
+    std::string told, on_cpu;
+    try {
+      losses_ahead(session, 30);
+    } catch (const NotFinite& error) {
+      told = error.what();
+    }
+    ASSERT_LT(session.step(), 30) << told;
+    losses(before, static_cast<int>(session.step()));
+    EXPECT_TRUE(tensors_of(session) == tensors_of(before));
+    Session cpu(wild, corpus);
+    try {
+      losses(cpu, 30);
+    } catch (const NotFinite& error) {
+      on_cpu = error.what();
+    }
+    EXPECT_EQ(told, on_cpu);
+  }
+}
+
+TEST_F(CudaSession, SkipsWhatOverflowsWithAutomaticLossScaling) {
+  TrainConfig scaled = config("attention", "fp16");
+  scaled.method = "auto-loss-scale";
+  Session cpu(scaled, corpus), gpu(scaled, corpus, cuda_device());
+  EXPECT_EQ(gpu.most_ahead(), 1);
+  losses(cpu, 20);
+  losses(gpu, 20);
+  EXPECT_EQ(gpu.loss_scaler().skipped, cpu.loss_scaler().skipped);
+}
+
+TEST_F(CudaSession, RoundsProductsOfFp32OnlyWhenAsked) {
+  Session full(config("attention", "fp32"), corpus, cuda_device());
+  Session rounded(config("attention", "fp32"), corpus, find_device("cuda+tf32"));
+  std::vector<double> a = losses(full, 10), b = losses(rounded, 10);
+  EXPECT_NE(a, b);
+  for (size_t i = 0; i < a.size(); ++i) EXPECT_NEAR(a[i], b[i], 2e-2) << "step " << i;
+}
+
+TEST_F(CudaSession, IsProbedWhereItRuns) {
+  Session session(config("attention", "fp16"), corpus, cuda_device());
+  Batch batch = step_batch(session.config(), corpus, 0);
+  auto there = session_scales(session, session.config(), batch, {.device = &cuda_device()});
+  auto here = session_scales(session, session.config(), batch, {});
+  ASSERT_EQ(there.size(), here.size());
+  for (size_t i = 0; i < there.size(); ++i) {
+    EXPECT_EQ(there[i].name, here[i].name);
+    double rms = here[i].stats.rms();
+    EXPECT_NEAR(there[i].stats.rms(), rms, 1e-3 * rms) << here[i].name;
+  }
 }
 
 }  // namespace

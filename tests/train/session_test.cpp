@@ -223,6 +223,39 @@ TEST_F(SessionTest, ACheckpointOfAnotherAlphabetIsAnError) {
   EXPECT_NE(error_of([&] { Session(checkpoint, &other); }).find("characters"), std::string::npos);
 }
 
+TEST_F(SessionTest, AStepIsStartedOnceAndFinishedOnce) {
+  Corpus corpus = tiny_corpus();
+  Session session(tiny_config({}), corpus), whole(tiny_config({}), corpus);
+  EXPECT_EQ(session.most_ahead(), 1);
+  EXPECT_THROW(session.finish_step(), Bug);
+  session.start_step();
+  EXPECT_EQ(session.step(), 1);
+  EXPECT_EQ(session.ahead(), 1);
+  EXPECT_THROW(session.start_step(), Bug);
+  EXPECT_EQ(session.finish_step().loss, whole.train_step().loss);
+  EXPECT_EQ(session.ahead(), 0);
+}
+
+TEST_F(SessionTest, AfterAStepThatIsNotFiniteTheModelIsAsBeforeIt) {
+  Corpus corpus = tiny_corpus();
+  Session session(tiny_config({{"rate", "1e30"}}), corpus);
+  session.train_step();
+  auto before = tensors_of(session);
+  EXPECT_THROW(session.train_step(), NotFinite);
+  EXPECT_EQ(session.step(), 1);
+  EXPECT_TRUE(tensors_of(session) == before);
+}
+
+TEST_F(SessionTest, KnowsWhatItHolds) {
+  Corpus corpus = tiny_corpus();
+  Session session(tiny_config({}), corpus);
+  Session::Memory memory = session.memory();
+  int64_t kept = 0;
+  for (const std::string& name : session.store().names()) kept += session.store().bytes(name);
+  EXPECT_EQ(memory.kept, kept);
+  EXPECT_GE(memory.activations, session.gradients().memory().arena);
+}
+
 TEST(LossScaler, HalvesAtOverflowAndGrowsAfterManyGoodSteps) {
   LossScaler scaler;
   scaler.saw(true);

@@ -1,5 +1,6 @@
 // `sigma1 doctor`: in words, where a model would lose its bits, what unit scaling makes of it, and
 // what the scaling costs.
+#include "sigma1/backend/devices.h"
 #include "sigma1/base/error.h"
 #include "sigma1/base/parallel.h"
 #include "sigma1/report/diagnosis.h"
@@ -11,7 +12,7 @@ namespace sigma1 {
 namespace {
 
 struct Options {
-  std::string source;
+  std::string source, device = "auto";
   SettingOptions settings;
   double limit = 1;  // percent
   bool json = false;
@@ -23,7 +24,7 @@ void run(const Options& options) {
     throw Error("--limit: expected a percentage from 0 to below 100, got {}", options.limit);
   }
   set_thread_count(options.threads);
-  ScaleSource source(options.source, options.settings);
+  ScaleSource source(options.source, options.settings, find_device(options.device));
   DiagnosisInput input;
   input.precision = source.config("unit").precision;
   input.limit = options.limit / 100;
@@ -48,6 +49,7 @@ void add_doctor(CLI::App& app) {
   add_text_option(*command, options->settings);
   command->add_option("--limit", options->limit, "Percent of a tensor's numbers that may be lost")
       ->capture_default_str();
+  command->add_option("--device", options->device, kDeviceHelp)->capture_default_str();
   command->add_option("--threads", options->threads, "Threads; 0: all cores");
   command->add_flag("--json", options->json, "Print JSON");
   command->footer(

@@ -53,8 +53,7 @@ void add_evaluate(CLI::App& app) {
   command->add_option("model", options->source, "A run's folder or a checkpoint")->required();
   command->add_option("text", options->text,
                       "A text file, a .zst or a folder; without one, the run's validation text");
-  command->add_option("--device", options->device, "auto, cpu, cuda or cuda:N")
-      ->capture_default_str();
+  command->add_option("--device", options->device, kDeviceHelp)->capture_default_str();
   command->add_option("--threads", options->threads, "Threads; 0: all cores");
   command->add_flag("--json", options->json, "Print JSON");
   command->footer(

@@ -1,5 +1,6 @@
 // `sigma1 generate`: text sampled from a model, so that a person can read what it learned.
 #include "sigma1/train/generate.h"
+#include "sigma1/backend/devices.h"
 #include "sigma1/base/error.h"
 #include "sigma1/base/parallel.h"
 #include "tools/sigma1/commands.h"
@@ -9,7 +10,7 @@ namespace sigma1 {
 namespace {
 
 struct Options {
-  std::string source, prompt;
+  std::string source, prompt, device = "auto";
   int64_t length = 200, seed = 0;
   double temperature = 1;
   int threads = 0;
@@ -18,7 +19,7 @@ struct Options {
 void run(const Options& options) {
   set_thread_count(options.threads);
   Checkpoint checkpoint = open_model(options.source);
-  Session session(checkpoint, nullptr);
+  Session session(checkpoint, nullptr, find_device(options.device));
   generate(session,
            {.prompt = options.prompt,
             .length = options.length,
@@ -42,6 +43,7 @@ void add_generate(CLI::App& app) {
       ->check(CLI::Range(int64_t{1}, int64_t{1000000}));
   command->add_option("--temperature", options->temperature, "0: always the likeliest character");
   command->add_option("--seed", options->seed, "Of the sampling");
+  command->add_option("--device", options->device, kDeviceHelp)->capture_default_str();
   command->add_option("--threads", options->threads, "Threads; 0: all cores");
   command->footer(
       "Examples:\n  sigma1 generate runs/a --prompt \"The \"\n"

@@ -38,8 +38,9 @@ void add_text_option(CLI::App& command, SettingOptions& settings) {
       "Text to read; without one, random characters");
 }
 
-ScaleSource::ScaleSource(const std::string& name, const SettingOptions& settings)
-    : method_given_(settings.given("method")) {
+ScaleSource::ScaleSource(const std::string& name, const SettingOptions& settings,
+                         const Device& device)
+    : device_(device), method_given_(settings.given("method")) {
   if (is_model(name)) {
     SettingOptions with_model = settings;
     with_model.changes.insert(with_model.changes.begin(), "model=" + name);
@@ -93,9 +94,11 @@ std::vector<std::string> ScaleSource::methods() const {
   return {"none", "loss-scale=2048", "unit"};
 }
 
-MeasuredMethod ScaleSource::measure(const std::string& method, const ProbeOptions& options,
+MeasuredMethod ScaleSource::measure(const std::string& method, const ProbeOptions& asked,
                                     int64_t train_steps) const {
   MeasuredMethod scales;
+  ProbeOptions options = asked;
+  options.device = &device_;
   scales.method = method;
   if (checkpoint_) {
     scales.first = fmt::format("step {}", checkpoint_->step);
@@ -113,9 +116,9 @@ MeasuredMethod ScaleSource::measure(const std::string& method, const ProbeOption
   if (train_steps > 0) judged.steps = train_steps;
   std::optional<Session> session;
   if (checkpoint_) {
-    session.emplace(*checkpoint_, train_steps > 0 ? &corpus_ : nullptr);
+    session.emplace(*checkpoint_, train_steps > 0 ? &corpus_ : nullptr, device_);
   } else {
-    session.emplace(judged, corpus_);
+    session.emplace(judged, corpus_, device_);
   }
   auto look = [&] {
     return session_scales(*session, judged, step_batch(judged, corpus_, session->step()), options);

@@ -24,7 +24,7 @@ void add_text_option(CLI::App& command, SettingOptions& settings);
 class ScaleSource {
  public:
   // `name`: a model's, or the path of a checkpoint or run. Throws Error when it is neither.
-  ScaleSource(const std::string& name, const SettingOptions& settings);
+  ScaleSource(const std::string& name, const SettingOptions& settings, const Device& device);
 
   bool is_checkpoint() const { return checkpoint_.has_value(); }
   // The settings with another method; a checkpoint has its own.
@@ -44,6 +44,7 @@ class ScaleSource {
   Corpus load_text(bool is_runs_own) const;
 
   TrainConfig config_;
+  const Device& device_;
   bool method_given_;
   std::optional<Checkpoint> checkpoint_;
   Corpus corpus_;

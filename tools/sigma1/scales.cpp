@@ -4,6 +4,7 @@
 #include <cmath>
 #include <map>
 
+#include "sigma1/backend/devices.h"
 #include "sigma1/base/error.h"
 #include "sigma1/base/file.h"
 #include "sigma1/base/parallel.h"
@@ -18,7 +19,7 @@ namespace sigma1 {
 namespace {
 
 struct Options {
-  std::string source, format, filter = "all", svg;
+  std::string source, format, filter = "all", svg, device = "auto";
   SettingOptions settings;
   int64_t train_steps = 0;
   size_t rows = 40;
@@ -156,7 +157,7 @@ void run(const Options& options) {
     throw Error("--train: expected a number of steps, got {}", options.train_steps);
   }
   set_thread_count(options.threads);
-  ScaleSource source(options.source, options.settings);
+  ScaleSource source(options.source, options.settings, find_device(options.device));
   ProbeOptions probe{options.format, options.filter, "--filter"};
   std::vector<MeasuredMethod> measured;
   for (const std::string& method : source.methods()) {
@@ -194,6 +195,7 @@ void add_scales(CLI::App& app) {
       ->add_option("--rows", options->rows,
                    "Rows of the figure for each role, middle layers left out; 0: all")
       ->capture_default_str();
+  command->add_option("--device", options->device, kDeviceHelp)->capture_default_str();
   command->add_option("--threads", options->threads, "Threads; 0: all cores");
   command->add_flag("--json", options->json, "Print JSON");
   command->footer(

@@ -93,15 +93,22 @@ void run(Options options) {
     if (!stop) stop.emplace();
     return stop->arrived();
   };
-  RunOptions run_options{
-      .folder = options.folder,
-      .resume = options.resume,
-      .cache_folder = options.cache,
-      .device = &find_device(options.device),
-      .terminal = stderr,
-      .stop = stops,
-      .warn = [](const std::string& text) { fmt::print(stderr, "sigma1: {}\n", text); },
-      .default_probe = "all"};
+  const Device& device = find_device(options.device);
+  // Into a file goes only what someone must know; what a GPU has to hold is worth a line there too.
+  bool tells = is_terminal(stderr) || &device != &cpu_device();
+  auto warn = [](const std::string& text) { fmt::print(stderr, "sigma1: {}\n", text); };
+  auto tell = [&](const std::string& text) {
+    if (tells) warn(text);
+  };
+  RunOptions run_options{.folder = options.folder,
+                         .resume = options.resume,
+                         .cache_folder = options.cache,
+                         .device = &device,
+                         .terminal = stderr,
+                         .stop = stops,
+                         .warn = warn,
+                         .tell = tell,
+                         .default_probe = "all"};
   report(train(config, run_options), options);
 }
 
@@ -119,8 +126,7 @@ void add_train(CLI::App& app) {
       "--demote", [options] { options->settings.changes.emplace_back("demote=true"); },
       "Move matrix products whose inputs saturate from 8 bits to fp16");
   command->add_option("--cache", options->cache, "Folder to keep token ids in between runs");
-  command->add_option("--device", options->device, "auto, cpu, cuda or cuda:N")
-      ->capture_default_str();
+  command->add_option("--device", options->device, kDeviceHelp)->capture_default_str();
   command->add_option("--threads", options->threads, "Threads; 0: all cores");
   command->add_flag("--json", options->json, "Print the result as JSON");
   command->add_flag("--keys", options->keys, "List all settings and their defaults");

@@ -29,6 +29,28 @@ class CpuChain : public Chain {
   std::vector<cpu::FusedStep> steps_;
 };
 
+class CpuRecording : public Recording {
+ public:
+  explicit CpuRecording(std::function<void()> work) : work_(std::move(work)) {}
+  void run() override { work_(); }
+
+ private:
+  std::function<void()> work_;
+};
+
+class CpuReadout : public Readout {
+ public:
+  explicit CpuReadout(const std::vector<std::span<const std::byte>>& from) {
+    for (std::span<const std::byte> each : from) {
+      bytes_.insert(bytes_.end(), each.begin(), each.end());
+    }
+  }
+  void wait(void* to) override { std::memcpy(to, bytes_.data(), bytes_.size()); }
+
+ private:
+  std::vector<std::byte> bytes_;
+};
+
 class CpuDevice : public Device {
  public:
   std::string name() const override { return "cpu"; }
@@ -55,13 +77,25 @@ class CpuDevice : public Device {
   }
 
   const Kernel& find_kernel(const OpDef& op) const override { return cpu::find_kernel(op); }
-  bool is_pointwise(const OpDef& op) const override { return cpu::find_pointwise(op) != nullptr; }
-  std::unique_ptr<Chain> make_chain(std::vector<ChainStep> steps) const override {
+  Grouping grouping(const Graph&) const override {
+    return {.is_pointwise = [](const Node& node) {
+      return cpu::find_pointwise(*node.op) != nullptr && node.outputs.front().kind == Kind::real;
+    }};
+  }
+  std::unique_ptr<Chain> make_chain(NodeGroup::Kind, std::vector<ChainStep> steps) const override {
     return std::make_unique<CpuChain>(std::move(steps));
   }
 
-  bool are_finite(std::span<const Buffer> buffers) const override {
-    return std::ranges::all_of(buffers, is_finite);
+  std::unique_ptr<Recording> record(std::function<void()> work) const override {
+    return std::make_unique<CpuRecording>(std::move(work));
+  }
+  void when_finite(std::span<const Buffer> numbers, const uint64_t* step, uint64_t* bad_step,
+                   const std::function<void()>& body) const override {
+    if (*bad_step == 0 && !std::ranges::all_of(numbers, is_finite)) *bad_step = *step + 1;
+    if (*bad_step == 0) body();
+  }
+  std::unique_ptr<Readout> read_later(std::vector<std::span<const std::byte>> from) const override {
+    return std::make_unique<CpuReadout>(from);
   }
 
  private:

@@ -5,7 +5,7 @@
 
 #include <cmath>
 
-#include "sigma1/backend/cuda/attention_tile.cuh"
+#include "sigma1/backend/cuda/attention_mma.cuh"
 #include "sigma1/backend/cuda/kernel_table.h"
 #include "sigma1/backend/cuda/product.cuh"
 
@@ -77,6 +77,7 @@ __global__ void __launch_bounds__(kThreads, 1) attend(Attention a, View y, float
 
 void run_attention(const Launch& launch) {
   Attention a(launch);
+  if (uses_tensor_cores(a)) return run_attention_mma(launch);
   with_tile_size(a, [&]<class Size>(Size) {
     launch_tiles(attend<Size>, a.pairs() * ceil_div(a.tq, Size::kTile),
                  room_floats<Size>(a.has_relative), a, view_of(launch.out()), launch.factor());

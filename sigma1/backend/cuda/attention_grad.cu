@@ -2,7 +2,7 @@
 // computed anew wherever something is summed. A first pass keeps three numbers of each row's
 // softmax; then each block owns what it sums: a tile of queries, of keys and values, or, one sample
 // at a time, of distances.
-#include "sigma1/backend/cuda/attention_tile.cuh"
+#include "sigma1/backend/cuda/attention_grad_mma.cuh"
 #include "sigma1/backend/cuda/product.cuh"
 
 namespace sigma1::cuda {
@@ -262,11 +262,14 @@ int64_t row_sums_bytes(const Attention& a) {
 int64_t attention_grad_workspace(const Launch& launch) {
   Attention a(launch);
   int64_t sums = a.has_relative ? a.batch * a.tk * a.width : 0;
-  return row_sums_bytes(a) + sums * static_cast<int64_t>(sizeof(float));
+  // Whether tensor cores will be used is known when there is data.
+  return std::max(row_sums_bytes(a) + sums * static_cast<int64_t>(sizeof(float)),
+                  GradRooms(a, nullptr).bytes);
 }
 
 void run_attention_grad(const Launch& launch) {
   Attention a(launch);
+  if (uses_tensor_cores(a)) return run_attention_grad_mma(launch);
   auto* rows = reinterpret_cast<RowSums*>(launch.workspace.data());
   auto* sums = reinterpret_cast<float*>(launch.workspace.data() + row_sums_bytes(a));
   View by_sample = fp32_view(sums, a.batch * a.tk * a.width);

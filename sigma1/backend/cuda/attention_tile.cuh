@@ -71,13 +71,16 @@ int64_t attention_grad_workspace(const Launch& launch);
 
 // Which head of which sample a block computes, and its number among those of the head.
 struct Pair {
-  int64_t batch, head, pair, tile;
+  int batch, head, pair, tile;
 
-  __device__ explicit Pair(const Attention& a)
-      : batch(blockIdx.x % (a.batch * a.heads) / a.heads),
-        head(blockIdx.x % (a.batch * a.heads) % a.heads),
-        pair(blockIdx.x % (a.batch * a.heads)),
-        tile(blockIdx.x / (a.batch * a.heads)) {}
+  __device__ explicit Pair(const Attention& a) {
+    unsigned heads = static_cast<unsigned>(a.heads);
+    unsigned pairs = static_cast<unsigned>(a.batch) * heads, of_head = blockIdx.x % pairs;
+    batch = static_cast<int>(of_head / heads);
+    head = static_cast<int>(of_head % heads);
+    pair = static_cast<int>(of_head);
+    tile = static_cast<int>(blockIdx.x / pairs);
+  }
 
   // Of the first number in tensors of `rows` vectors a sample.
   __device__ int64_t start(const Attention& a, int64_t rows) const {

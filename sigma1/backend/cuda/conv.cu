@@ -3,6 +3,9 @@
 // weight over batches, then times.
 #include "sigma1/ops/conv.h"
 
+#include <algorithm>
+
+#include "sigma1/backend/cuda/conv_tensor.cuh"
 #include "sigma1/backend/cuda/kernel_table.h"
 #include "sigma1/backend/cuda/product.cuh"
 
@@ -75,11 +78,12 @@ void run_conv1d(const Launch& launch) {
   ConvDims of = conv_dims(launch.in(0).shape, launch.in(1).shape, launch.attributes);
   Dims d(of);
   bool has_bias = launch.inputs.size() == 3;
+  View x = view_of(launch.in(0)), w = view_of(launch.in(1)), y = view_of(launch.out());
   View bias = has_bias ? view_of(launch.in(2)) : View{};
+  if (suits_tensor_cores(of, x, w)) return tensor_conv1d(of, x, w, bias, y, launch.factor());
   multiply(
       Product::of(of.groups, of.batch * of.time_out, of.group_out(), of.kernel * of.group_in()),
-      Windows{d, view_of(launch.in(0))}, Weights{d, view_of(launch.in(1))},
-      StoreOutput{d, view_of(launch.out()), bias, has_bias, launch.factor()});
+      Windows{d, x}, Weights{d, w}, StoreOutput{d, y, bias, has_bias, launch.factor()});
 }
 
 struct Readers {  // dy[row of x, (tap, output channel)], zero where the tap reads it for no output
@@ -118,9 +122,12 @@ struct StoreInput {
 void run_conv1d_grad_input(const Launch& launch) {
   ConvDims of = conv_dims(launch.out().shape, launch.in(1).shape, launch.attributes);
   Dims d(of);
+  View dy = view_of(launch.in(0)), w = view_of(launch.in(1)), dx = view_of(launch.out());
+  if (suits_tensor_cores(of, dy, w)) {
+    return tensor_conv1d_grad_input(of, dy, w, dx, launch.factor());
+  }
   multiply(Product::of(of.groups, of.batch * of.time, of.group_in(), of.kernel * of.group_out()),
-           Readers{d, view_of(launch.in(0))}, TransposedWeights{d, view_of(launch.in(1))},
-           StoreInput{d, view_of(launch.out()), launch.factor()});
+           Readers{d, dy}, TransposedWeights{d, w}, StoreInput{d, dx, launch.factor()});
 }
 
 struct TransposedWindows {  // x[(tap, channel), row of y]
@@ -162,9 +169,11 @@ ConvDims weight_dims(const Launch& launch) {
   return conv_dims(launch.in(0).shape, launch.out().shape, launch.attributes);
 }
 
+// For either way: what decides between them is known when it is run.
 int64_t grad_weight_workspace(const Launch& launch) {
-  return weight_product(weight_dims(launch)).chunks * launch.out().count() *
-         static_cast<int64_t>(sizeof(float));
+  ConvDims d = weight_dims(launch);
+  int64_t chunks = std::max<int64_t>(weight_product(d).chunks, tensor_weight_chunks(d));
+  return chunks * launch.out().count() * static_cast<int64_t>(sizeof(float));
 }
 
 void run_conv1d_grad_weight(const Launch& launch) {
@@ -172,10 +181,15 @@ void run_conv1d_grad_weight(const Launch& launch) {
   Dims d(of);
   Product product = weight_product(of);
   auto* chunks = reinterpret_cast<float*>(launch.workspace.data());
-  int64_t count = launch.out().count();
-  multiply(product, TransposedWindows{d, view_of(launch.in(0))},
-           OutputGrads{d, view_of(launch.in(1))}, KeepChunk{d, chunks, count});
-  store_sums(chunks, product.chunks, count, view_of(launch.out()), launch.factor());
+  int64_t count = launch.out().count(), chunk_count = product.chunks;
+  View x = view_of(launch.in(0)), dy = view_of(launch.in(1)), dw = view_of(launch.out());
+  if (suits_tensor_cores(of, x, dy)) {
+    chunk_count = tensor_weight_chunks(of);
+    tensor_conv1d_grad_weight(of, x, dy, chunks);
+  } else {
+    multiply(product, TransposedWindows{d, x}, OutputGrads{d, dy}, KeepChunk{d, chunks, count});
+  }
+  store_sums(chunks, chunk_count, count, dw, launch.factor());
 }
 
 constexpr Kernel kKernels[] = {

@@ -4,27 +4,23 @@
 #include <map>
 #include <mutex>
 
-#include "sigma1/backend/cuda/chain.cuh"
-#include "sigma1/backend/cuda/kernel.cuh"
+#include "sigma1/backend/cuda/grouping.cuh"
 #include "sigma1/backend/cuda/kernel_table.h"
+#include "sigma1/backend/cuda/recording.cuh"
+#include "sigma1/backend/cuda/stream.cuh"
 #include "sigma1/base/error.h"
 
 namespace sigma1 {
 namespace {
 
-// Several threads may write, all the same.
-__global__ void find_non_finite(cuda::View view, int* found) {
-  int64_t stride = int64_t{gridDim.x} * blockDim.x;
-  for (int64_t i = int64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < view.count; i += stride) {
-    if (!isfinite(cuda::load(view, i))) *found = 1;
-  }
-}
-
 class CudaDevice : public Device {
  public:
-  explicit CudaDevice(int index) : index_(index) {}
+  CudaDevice(int index, Fp32Products products) : index_(index), products_(products) {}
 
-  std::string name() const override { return fmt::format("cuda:{}", index_); }
+  std::string name() const override {
+    return fmt::format("cuda:{}{}", index_, products_ == Fp32Products::tf32 ? "+tf32" : "");
+  }
+  Fp32Products products() const { return products_; }
 
   std::byte* allocate(int64_t bytes) const override {
     void* memory = nullptr;
@@ -43,13 +39,18 @@ class CudaDevice : public Device {
     return static_cast<std::byte*>(memory);
   }
 
-  void release(std::byte* memory) const noexcept override { cudaFree(memory); }
+  void release(std::byte* memory) const noexcept override {
+    cuda::Stream::of_thread().forget(memory);
+    cudaFree(memory);
+  }
 
   void write(std::byte* to, const void* from, int64_t bytes) const override {
-    copy(to, from, bytes, cudaMemcpyHostToDevice);
+    cuda::Stream::of_thread().write(to, from, bytes);
   }
   void read(void* to, const std::byte* from, int64_t bytes) const override {
-    copy(to, from, bytes, cudaMemcpyDeviceToHost);
+    auto size = static_cast<size_t>(bytes);
+    cuda::check(cudaMemcpyAsync(to, from, size, cudaMemcpyDeviceToHost, cuda::stream()), "copying");
+    cuda::Stream::of_thread().wait();
   }
 
   const Kernel& find_kernel(const OpDef& op) const override {
@@ -65,33 +66,26 @@ class CudaDevice : public Device {
     throw Bug("{}: there is no CUDA kernel", op.name);
   }
 
-  bool is_pointwise(const OpDef& op) const override { return cuda::is_pointwise(op); }
-  std::unique_ptr<Chain> make_chain(std::vector<ChainStep> steps) const override {
-    return std::make_unique<cuda::PointwiseChain>(std::move(steps));
+  Grouping grouping(const Graph& graph) const override { return cuda::grouping(graph); }
+  std::unique_ptr<Chain> make_chain(NodeGroup::Kind kind,
+                                    std::vector<ChainStep> steps) const override {
+    return cuda::make_chain(kind, std::move(steps));
   }
 
-  bool are_finite(std::span<const Buffer> buffers) const override {
-    DeviceBytes flag(*this, sizeof(int));
-    auto* found = reinterpret_cast<int*>(flag.data());
-    for (const Buffer& buffer : buffers) {
-      cuda::View view = cuda::view_of(buffer, true);
-      find_non_finite<<<cuda::blocks_for(view.count), cuda::kThreads, 0, cuda::stream()>>>(view,
-                                                                                           found);
-    }
-    cuda::check(cudaGetLastError(), "looking for numbers that are not finite");
-    int any = 0;
-    read(&any, flag.data(), sizeof(any));
-    return any == 0;
+  std::unique_ptr<Recording> record(std::function<void()> work) const override {
+    return std::make_unique<cuda::CudaRecording>(std::move(work));
+  }
+  void when_finite(std::span<const Buffer> numbers, const uint64_t* step, uint64_t* bad_step,
+                   const std::function<void()>& body) const override {
+    cuda::when_finite(numbers, step, bad_step, body);
+  }
+  std::unique_ptr<Readout> read_later(std::vector<std::span<const std::byte>> from) const override {
+    return std::make_unique<cuda::CudaReadout>(from);
   }
 
  private:
-  static void copy(void* to, const void* from, int64_t bytes, cudaMemcpyKind kind) {
-    cuda::check(cudaMemcpyAsync(to, from, static_cast<size_t>(bytes), kind, cuda::stream()),
-                "copying");
-    cuda::check(cudaStreamSynchronize(cuda::stream()), "waiting for a copy");
-  }
-
   int index_;
+  Fp32Products products_;
 };
 
 }  // namespace
@@ -105,16 +99,20 @@ int cuda_device_count() {
   return count;
 }
 
-const Device& cuda_device(int index) {
+const Device& cuda_device(int index, Fp32Products products) {
   if (index < 0 || index >= cuda_device_count()) {
     throw Error("cuda:{}: expected one of the GPUs of this machine, and it has {}", index,
                 cuda_device_count());
   }
   static std::mutex mutex;
-  static std::map<int, CudaDevice> devices;
+  static std::map<std::pair<int, Fp32Products>, CudaDevice> devices;
   std::lock_guard lock(mutex);
   cuda::check(cudaSetDevice(index), "choosing the GPU");
-  return devices.try_emplace(index, index).first->second;
+  return devices.try_emplace({index, products}, index, products).first->second;
+}
+
+Fp32Products fp32_products(const Device& device) {
+  return static_cast<const CudaDevice&>(device).products();
 }
 
 }  // namespace sigma1

@@ -1,43 +1,44 @@
-// A block looks up a row. The gradient sorts the picks by the row they name, those of a row in
-// their order, so that a block can sum the gradients of its row's picks without atomics.
+// Lookups take four numbers at a time. The gradient sorts many picks by the row they name, those of
+// a row in their order, so that a block can sum the gradients of its row's picks without atomics.
 #include "sigma1/ops/embedding.h"
 
 #include <bit>
 #include <cub/device/device_radix_sort.cuh>
 
-#include "sigma1/backend/cuda/kernel.cuh"
+#include "sigma1/backend/cuda/four.cuh"
 #include "sigma1/backend/cuda/kernel_table.h"
-#include "sigma1/backend/cuda/reduce.cuh"
+#include "sigma1/backend/cuda/picks.cuh"
 
 namespace sigma1::cuda {
 namespace {
 
-// Indices into rows of d numbers: `picks` into each of several tables of `rows`. A lookup in one
-// table is the case of a single one.
-struct Picks {
-  const int32_t* indices;
-  int64_t count;
-  int64_t rows, picks, d;
-
-  // −1 where the index names no row: a kernel cannot throw.
-  __device__ int64_t row(int64_t i) const {
-    int32_t index = indices[i];
-    return 0 <= index && index < rows ? i / picks * rows + index : -1;
-  }
-};
-
 __global__ void look_up(Picks picks, View table, View out, float factor) {
-  int64_t row = picks.row(blockIdx.x), first = int64_t{blockIdx.x} * picks.d;
-  for (int64_t j = threadIdx.x; j < picks.d; j += blockDim.x) {
-    float value = row < 0 ? NAN : load(table, row * picks.d + j) * factor;
-    store(out, first + j, value);
+  int64_t stride = int64_t{blockDim.x} * gridDim.x;
+  for (int64_t i = int64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < out.count; i += stride) {
+    int64_t pick = i / picks.d, row = picks.row(pick);
+    store(out, i, row < 0 ? NAN : load(table, row * picks.d + i - pick * picks.d) * factor);
+  }
+}
+
+// Where four neighbours can be read and written at once.
+__global__ void look_up_fours(Picks picks, View table, View out, float factor) {
+  int64_t stride = int64_t{blockDim.x} * gridDim.x, fours = picks.d / 4;
+  for (int64_t i = int64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < out.count / 4; i += stride) {
+    int64_t pick = i / fours, row = picks.row(pick);
+    Four numbers{NAN, NAN, NAN, NAN};
+    if (row >= 0) numbers = load_four(table, 4 * (row * fours + i - pick * fours));
+    for (float& each : numbers.at) each *= factor;
+    store_four(out, 4 * i, numbers);
   }
 }
 
 void run_look_up(const Launch& launch, const Picks& picks) {
-  if (launch.out().count() == 0) return;
-  look_up<<<static_cast<unsigned>(picks.count), row_threads(picks.d), 0, stream()>>>(
-      picks, view_of(launch.in(0)), view_of(launch.out()), launch.factor());
+  View table = view_of(launch.in(0)), out = view_of(launch.out());
+  if (out.count == 0) return;
+  bool packs = picks.d % 4 == 0 && input_of(launch.in(0)).packs && input_of(launch.out()).packs;
+  auto* kernel = packs ? look_up_fours : look_up;
+  kernel<<<blocks_for(packs ? out.count / 4 : out.count), kThreads, 0, stream()>>>(
+      picks, table, out, launch.factor());
   check(cudaGetLastError(), "embedding");
 }
 
@@ -126,26 +127,29 @@ __global__ void sum_picks(Sorted sorted, int64_t count, View dy, int64_t d, View
 }
 
 int64_t sum_workspace(const Picks& picks, int64_t all_rows) {
+  if (picks.count <= kFewPicks) return 0;
   return 4 * rounded(picks.count * 4) +
          rounded(static_cast<int64_t>(sort_bytes(picks.count, all_rows)));
 }
 
 void sum_by_row(const Launch& launch, const Picks& picks, int64_t all_rows) {
   if (launch.out().count() == 0) return;
+  View from = view_of(launch.in(0)), to = view_of(launch.out());
+  if (picks.count <= kFewPicks) {
+    return sum_few_picks(picks, from, to, all_rows, launch.factor());
+  }
   std::byte* at = launch.workspace.data();
   int64_t each = rounded(picks.count * 4);
   Sorted sorted{reinterpret_cast<uint32_t*>(at), reinterpret_cast<uint32_t*>(at + each),
                 reinterpret_cast<int32_t*>(at + 2 * each),
                 reinterpret_cast<int32_t*>(at + 3 * each), at + 4 * each};
-  if (picks.count > 0) {
-    write_keys<<<blocks_for(picks.count), kThreads, 0, stream()>>>(
-        picks, static_cast<uint32_t>(all_rows), sorted.keys, sorted.order);
-    check(cudaGetLastError(), "embedding_grad: keys");
-    size_t bytes = launch.workspace.size() - 4 * static_cast<size_t>(each);
-    sort_picks(sorted, sorted.room, bytes, picks.count, all_rows);
-  }
+  write_keys<<<blocks_for(picks.count), kThreads, 0, stream()>>>(
+      picks, static_cast<uint32_t>(all_rows), sorted.keys, sorted.order);
+  check(cudaGetLastError(), "embedding_grad: keys");
+  size_t bytes = launch.workspace.size() - 4 * static_cast<size_t>(each);
+  sort_picks(sorted, sorted.room, bytes, picks.count, all_rows);
   sum_picks<<<static_cast<unsigned>(all_rows), dim3(kColumns, kParts), 0, stream()>>>(
-      sorted, picks.count, view_of(launch.in(0)), picks.d, view_of(launch.out()), launch.factor());
+      sorted, picks.count, from, picks.d, to, launch.factor());
   check(cudaGetLastError(), "embedding_grad");
 }
 

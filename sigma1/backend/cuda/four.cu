@@ -31,7 +31,7 @@ Output output_of(const Launch& launch, size_t o) {
   result.overflow_code = encode(INFINITY, cast);
   result.nan_code = encode(NAN, cast);
   result.key = launch.random[o].key();
-  result.step = launch.random[o].step();
+  result.step = {launch.step_memory, launch.random[o].step()};
   return result;
 }
 

@@ -17,6 +17,14 @@ struct Input {
   bool packs;  // it begins where one access reaches four neighbours
 };
 
+// The step that random numbers belong to.
+struct Step {
+  const uint64_t* memory = nullptr;  // null: the value itself
+  uint64_t value = 0;
+
+  __device__ uint64_t operator()() const { return memory == nullptr ? value : *memory; }
+};
+
 // Where output o of a launch goes, by its format's rounding.
 struct Output {
   View view;
@@ -26,7 +34,7 @@ struct Output {
   uint32_t mantissa_bits = 0, lowest_field = 0, sign_shift = 0;
   uint32_t largest = 0, overflow_code = 0, nan_code = 0;
   PhiloxKey key{};
-  uint64_t step = 0;
+  Step step;
 };
 
 Input input_of(const Buffer& buffer);
@@ -74,7 +82,7 @@ __device__ inline void store_code(const View& to, int64_t i, uint32_t code) {
 
 __device__ inline void write_one(const Output& to, int64_t i, float value) {
   if (!to.stochastic) return store(to.view, i, value);
-  PhiloxBlock random = random_block(to.key, to.step, static_cast<uint64_t>(i) / 4);
+  PhiloxBlock random = random_block(to.key, to.step(), static_cast<uint64_t>(i) / 4);
   store_code(to.view, i, stochastic_code(to, value, random.word[i % 4]));
 }
 
@@ -157,21 +165,35 @@ __device__ inline Four read(const Input& from, int64_t first, int64_t whole) {
   return result;
 }
 
-__device__ inline void write(const Output& to, int64_t first, const Four& values) {
-  if (!to.stochastic && to.packs && first + 4 <= to.view.count) {
-    return store_four(to.view, first, values);
+// Four codes of 16 or 8 bits at once.
+__device__ inline void store_codes(const View& to, int64_t first, const uint32_t (&codes)[4]) {
+  if (to.type == Type::bf16 || to.type == Type::fp16) {
+    static_cast<uint2*>(to.data)[first / 4] = {codes[0] | codes[1] << 16,
+                                               codes[2] | codes[3] << 16};
+  } else {
+    static_cast<uint32_t*>(to.data)[first / 4] =
+        codes[0] | codes[1] << 8 | codes[2] << 16 | codes[3] << 24;
   }
-  PhiloxBlock random{};
-  if (to.stochastic) random = random_block(to.key, to.step, static_cast<uint64_t>(first) / 4);
+}
+
+__device__ inline void write_stochastic(const Output& to, int64_t first, const Four& values) {
+  PhiloxBlock random = random_block(to.key, to.step(), static_cast<uint64_t>(first) / 4);
+  uint32_t codes[4];
+#pragma unroll
+  for (int k = 0; k < 4; ++k) codes[k] = stochastic_code(to, values.at[k], random.word[k]);
+  if (to.packs && first + 4 <= to.view.count) return store_codes(to.view, first, codes);
 #pragma unroll
   for (int k = 0; k < 4; ++k) {
-    if (first + k >= to.view.count) break;
-    if (to.stochastic) {
-      uint32_t code = stochastic_code(to, values.at[k], random.word[k]);
-      store_code(to.view, first + k, code);
-    } else {
-      store(to.view, first + k, values.at[k]);
-    }
+    if (first + k < to.view.count) store_code(to.view, first + k, codes[k]);
+  }
+}
+
+__device__ inline void write(const Output& to, int64_t first, const Four& values) {
+  if (to.stochastic) return write_stochastic(to, first, values);
+  if (to.packs && first + 4 <= to.view.count) return store_four(to.view, first, values);
+#pragma unroll
+  for (int k = 0; k < 4; ++k) {
+    if (first + k < to.view.count) store(to.view, first + k, values.at[k]);
   }
 }
 

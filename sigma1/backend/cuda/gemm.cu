@@ -1,6 +1,7 @@
 #include "sigma1/backend/cuda/gemm.cuh"
 
 #include "sigma1/backend/cuda/gemm_library.cuh"
+#include "sigma1/backend/cuda/linear_tensor.cuh"
 #include "sigma1/base/error.h"
 
 namespace sigma1::cuda {
@@ -31,8 +32,9 @@ struct Plan {
 
   library::Product product{};
   const library::Recipe* recipe = nullptr;
+  bool is_direct = true;           // the library writes C itself
   int64_t size_a = 0, size_b = 0;  // elements
-  int64_t a = kInPlace, b = kInPlace, result = kInPlace;
+  int64_t a = kInPlace, b = kInPlace, bias = kInPlace, result = kInPlace;
   int64_t alpha = 0, library = 0;
   int64_t bytes = 0;
 
@@ -45,14 +47,13 @@ struct Plan {
 
 bool is_empty(const Gemm& p) { return p.m == 0 || p.n == 0 || p.count == 0; }
 
-// Whether the library can write C itself: it knows neither our bias nor saturation.
+// Whether the library can write C itself: it does not saturate, and it would round a bias of 16
+// bits before adding it.
 bool writes_directly(const Gemm& p, Type operands) {
-  if (p.c.type == Type::fp32) return true;
-  return p.c.type == operands && !p.c.saturates && !p.bias;
+  return p.c.type == Type::fp32 || (p.c.type == operands && !p.c.saturates && !p.bias);
 }
 
-library::Product product_in(const Gemm& p, Type operands) {
-  bool direct = writes_directly(p, operands);
+library::Product product_in(const Gemm& p, Type operands, bool direct) {
   bool scaled = (p.a.type != Type::fp32 && p.a.scale) || (p.b.type != Type::fp32 && p.b.scale);
   return {.m = p.m,
           .n = p.n,
@@ -68,21 +69,27 @@ library::Product product_in(const Gemm& p, Type operands) {
           .step_c = direct ? p.step_c : p.m * p.n,
           .operands = operands,
           .result = direct ? p.c.type : Type::fp32,
-          .alpha_on_device = scaled};
+          .alpha_on_device = scaled,
+          .has_bias = direct && p.bias.has_value(),
+          .tf32 = p.tf32 && operands == Type::fp32};
 }
 
 void choose_recipe(const Gemm& p, Plan& plan) {
   for (Type operands : {operand_type(p.a.type, p.b.type), Type::fp32}) {
-    plan.product = product_in(p, operands);
-    plan.recipe = library::find_recipe(plan.product);
-    if (plan.recipe) return;
+    for (bool direct : {true, false}) {
+      if (direct && !writes_directly(p, operands)) continue;
+      plan.is_direct = direct;
+      plan.product = product_in(p, operands, direct);
+      plan.recipe = library::find_recipe(plan.product);
+      if (plan.recipe) return;
+    }
   }
   throw Bug("gemm: cublasLt multiplies no [{}, {}] by [{}, {}]", p.m, p.k, p.k, p.n);
 }
 
 Plan make_plan(const Gemm& p) {
   Plan plan;
-  if (is_empty(p) || p.k == 0) return plan;
+  if (is_empty(p) || p.k == 0 || takes_bias(p)) return plan;
   choose_recipe(p, plan);
   plan.size_a =
       extent(p.count, p.step_a, p.transpose_a ? p.k : p.m, p.lda, p.transpose_a ? p.m : p.k);
@@ -91,10 +98,11 @@ Plan make_plan(const Gemm& p) {
   Type operands = plan.product.operands;
   if (p.a.type != operands) plan.a = plan.take(plan.size_a * bytes_of(operands));
   if (p.b.type != operands) plan.b = plan.take(plan.size_b * bytes_of(operands));
-  if (!writes_directly(p, operands)) plan.result = plan.take(p.count * p.m * p.n * 4);
+  if (!plan.is_direct) plan.result = plan.take(p.count * p.m * p.n * 4);
+  if (plan.product.has_bias) plan.bias = plan.take(p.n * bytes_of(plan.product.result));
   plan.alpha = plan.take(2 * sizeof(float));
-  plan.library =
-      plan.take(static_cast<int64_t>(plan.recipe->workspace) + library::kWorkspaceAlignment);
+  plan.library = plan.take(static_cast<int64_t>(plan.recipe->algorithm.workspace) +
+                           library::kWorkspaceAlignment);
   return plan;
 }
 
@@ -113,6 +121,21 @@ const void* as_operand(const View& view, Type type, int64_t size, std::byte* roo
   from.scale = nullptr;
   convert<<<blocks_for(size), kThreads, 0, stream>>>(from, to, size);
   check(cudaGetLastError(), "gemm: convert");
+  return room;
+}
+
+__global__ void scale_bias(View from, View to, float alpha) {
+  int64_t i = int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
+  if (i < from.count) store(to, i, alpha * load(from, i));
+}
+
+// As the library adds it: in the result's type, and after alpha.
+const void* as_bias(const Gemm& p, Type type, std::byte* room, cudaStream_t stream) {
+  if (room == nullptr) return nullptr;
+  View to{room, type, false, nullptr, p.n};
+  auto blocks = static_cast<unsigned>((p.n + kThreads - 1) / kThreads);
+  scale_bias<<<blocks, kThreads, 0, stream>>>(*p.bias, to, p.alpha);
+  check(cudaGetLastError(), "gemm: bias");
   return room;
 }
 
@@ -202,6 +225,7 @@ void gemm(const Gemm& p, cudaStream_t stream, std::span<std::byte> workspace) {
   Plan plan = make_plan(p);
   if (p.k == 0) return finish_product(p, plan.product, nullptr, stream);
   check_alignment(p);
+  if (takes_bias(p)) return multiply_with_bias(p, stream);
   if (static_cast<int64_t>(workspace.size()) < plan.bytes) {
     throw Bug("gemm: expected {} bytes of workspace, got {}", plan.bytes, workspace.size());
   }
@@ -219,8 +243,9 @@ void gemm(const Gemm& p, cudaStream_t stream, std::span<std::byte> workspace) {
     check(cudaGetLastError(), "gemm: scales");
     alpha = scaled;
   }
-  library::multiply(*plan.recipe, alpha, a, b, result, aligned(at(plan.library)), stream);
-  if (p.bias || plan.result != Plan::kInPlace) {
+  const void* bias = as_bias(p, plan.product.result, at(plan.bias), stream);
+  library::multiply(*plan.recipe, alpha, a, b, bias, result, aligned(at(plan.library)), stream);
+  if (plan.result != Plan::kInPlace) {
     finish_product(p, plan.product, static_cast<const float*>(result), stream);
   }
 }

@@ -21,6 +21,7 @@ struct Gemm {
   float alpha = 1;
   View a{}, b{}, c{};  // their addresses multiples of 16
   std::optional<View> bias{};
+  bool tf32 = false;  // factors of fp32 may be rounded to TF32
 
   // Of matrices without gaps; a step of 0 must be set where all products share a matrix.
   static Gemm packed(int64_t m, int64_t n, int64_t k, bool transpose_a = false,

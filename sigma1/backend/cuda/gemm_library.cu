@@ -3,6 +3,7 @@
 #include <map>
 #include <mutex>
 
+#include "sigma1/backend/cuda/gemm_algorithms.cuh"
 #include "sigma1/base/error.h"
 
 namespace sigma1::cuda::library {
@@ -52,7 +53,8 @@ cublasLtMatrixLayout_t make_layout(const Matrix& matrix, Type type, int64_t coun
 
 cublasLtMatmulDesc_t make_operation(const Product& p) {
   cublasLtMatmulDesc_t operation = nullptr;
-  check(cublasLtMatmulDescCreate(&operation, CUBLAS_COMPUTE_32F, CUDA_R_32F), "operation");
+  auto compute = p.tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
+  check(cublasLtMatmulDescCreate(&operation, compute, CUDA_R_32F), "operation");
   auto set = [&](cublasLtMatmulDescAttributes_t attribute, int32_t value) {
     check(cublasLtMatmulDescSetAttribute(operation, attribute, &value, sizeof(value)), "attribute");
   };
@@ -60,6 +62,7 @@ cublasLtMatmulDesc_t make_operation(const Product& p) {
   set(CUBLASLT_MATMUL_DESC_TRANSB, p.transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N);
   set(CUBLASLT_MATMUL_DESC_POINTER_MODE,
       p.alpha_on_device ? CUBLASLT_POINTER_MODE_DEVICE : CUBLASLT_POINTER_MODE_HOST);
+  if (p.has_bias) set(CUBLASLT_MATMUL_DESC_EPILOGUE, CUBLASLT_EPILOGUE_BIAS);
   return operation;
 }
 
@@ -83,19 +86,37 @@ cublasLtMatmulPreference_t make_preference() {
   return preference;
 }
 
-// False where there is no algorithm.
-bool find_algorithm(Recipe& recipe) {
+// The library's guesses, the best first.
+std::vector<Algorithm> guess_algorithms(const Recipe& recipe) {
+  constexpr int kMost = 12;
   static cublasLtMatmulPreference_t preference = make_preference();
-  cublasLtMatmulHeuristicResult_t found{};
+  cublasLtMatmulHeuristicResult_t found[kMost] = {};
   int count = 0;
-  cublasStatus_t status =
-      cublasLtMatmulAlgoGetHeuristic(recipe.handle, recipe.operation, recipe.left, recipe.right,
-                                     recipe.result, recipe.result, preference, 1, &found, &count);
-  if (status == CUBLAS_STATUS_NOT_SUPPORTED) return false;
+  cublasStatus_t status = cublasLtMatmulAlgoGetHeuristic(
+      recipe.handle, recipe.operation, recipe.left, recipe.right, recipe.result, recipe.result,
+      preference, kMost, found, &count);
+  if (status == CUBLAS_STATUS_NOT_SUPPORTED) return {};
   check(status, "heuristic");
-  if (count == 0 || found.state != CUBLAS_STATUS_SUCCESS) return false;
-  recipe.algorithm = found.algo;
-  recipe.workspace = found.workspaceSize;
+  std::vector<Algorithm> guesses;
+  for (int i = 0; i < count; ++i) {
+    if (found[i].state == CUBLAS_STATUS_SUCCESS) {
+      guesses.push_back({found[i].algo, found[i].workspaceSize});
+    }
+  }
+  return guesses;
+}
+
+// False where there is no algorithm.
+bool find_algorithm(const Product& product, Recipe& recipe) {
+  std::string key = cache_key(product);
+  if (std::optional<Algorithm> known = recall_algorithm(key)) {
+    recipe.algorithm = *known;
+    return true;
+  }
+  std::vector<Algorithm> guesses = guess_algorithms(recipe);
+  if (guesses.empty()) return false;
+  recipe.algorithm = guesses.size() > 1 ? time_algorithms(product, recipe, guesses) : guesses[0];
+  remember_algorithm(key, recipe.algorithm);
   return true;
 }
 
@@ -121,7 +142,7 @@ Found make_recipe(const Product& p, int device) {
                 .right = make_layout(a, p.operands, p.count),
                 .result = make_layout(c, p.result, p.count),
                 .alpha_on_device = p.alpha_on_device};
-  bool exists = find_algorithm(recipe);
+  bool exists = find_algorithm(p, recipe);
   return {recipe, exists};
 }
 
@@ -139,13 +160,19 @@ const Recipe* find_recipe(const Product& product) {
   return place->second.exists ? &place->second.recipe : nullptr;
 }
 
-void multiply(const Recipe& recipe, const float* alpha, const void* a, const void* b, void* c,
-              void* workspace, cudaStream_t stream) {
+void multiply(const Recipe& recipe, const float* alpha, const void* a, const void* b,
+              const void* bias, void* c, void* workspace, cudaStream_t stream) {
   constexpr float kZero = 0;
   const float* beta = recipe.alpha_on_device ? alpha + 1 : &kZero;
-  check(cublasLtMatmul(recipe.handle, recipe.operation, alpha, b, recipe.left, a, recipe.right,
-                       beta, c, recipe.result, c, recipe.result, &recipe.algorithm, workspace,
-                       recipe.workspace, stream),
+  cublasLtMatmulDescOpaque_t operation = *recipe.operation;  // a recipe is shared by threads
+  if (bias) {
+    check(cublasLtMatmulDescSetAttribute(&operation, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias,
+                                         sizeof(bias)),
+          "bias");
+  }
+  check(cublasLtMatmul(recipe.handle, &operation, alpha, b, recipe.left, a, recipe.right, beta, c,
+                       recipe.result, c, recipe.result, &recipe.algorithm.choice, workspace,
+                       recipe.algorithm.workspace, stream),
         "matmul");
 }
 

@@ -16,8 +16,15 @@ struct Product {
   int64_t count, step_a, step_b, step_c;
   Type operands, result;  // fp32, fp16 or bf16; the result of the operands' type or fp32
   bool alpha_on_device;   // then alpha points to alpha and 0
+  bool has_bias;          // of the result's type, added after alpha
+  bool tf32;
 
   auto operator<=>(const Product&) const = default;
+};
+
+struct Algorithm {
+  cublasLtMatmulAlgo_t choice{};
+  size_t workspace = 0;  // bytes
 };
 
 // How it is computed; lives as long as the process.
@@ -25,8 +32,7 @@ struct Recipe {
   cublasLtHandle_t handle = nullptr;
   cublasLtMatmulDesc_t operation = nullptr;
   cublasLtMatrixLayout_t left = nullptr, right = nullptr, result = nullptr;
-  cublasLtMatmulAlgo_t algorithm{};
-  size_t workspace = 0;  // bytes
+  Algorithm algorithm{};
   bool alpha_on_device = false;
 };
 
@@ -35,8 +41,9 @@ const Recipe* find_recipe(const Product& product);
 
 inline constexpr int64_t kWorkspaceAlignment = 256;
 
-// C = alpha · op(A) · op(B). `workspace` on a multiple of kWorkspaceAlignment.
-void multiply(const Recipe& recipe, const float* alpha, const void* a, const void* b, void* c,
-              void* workspace, cudaStream_t stream);
+// C = alpha · op(A) · op(B) + bias, which is null where there is none. `workspace` on a multiple of
+// kWorkspaceAlignment.
+void multiply(const Recipe& recipe, const float* alpha, const void* a, const void* b,
+              const void* bias, void* c, void* workspace, cudaStream_t stream);
 
 }  // namespace sigma1::cuda::library

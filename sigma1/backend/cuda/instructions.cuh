@@ -39,7 +39,7 @@ struct Parameters {
   float second = 1;
   uint32_t last_dropped = 0;
   PhiloxKey key{};
-  uint64_t step = 0;
+  Step step;
 };
 
 // Where an instruction finds an input.
@@ -78,7 +78,7 @@ __device__ Four derivative(const Four& x, const Four& dy, const Parameters& p) {
 }
 
 __device__ inline Four dropout(const Four& x, const Parameters& p, int64_t first) {
-  PhiloxBlock random = random_block(p.key, p.step, static_cast<uint64_t>(first) / 4);
+  PhiloxBlock random = random_block(p.key, p.step(), static_cast<uint64_t>(first) / 4);
   Four result;
 #pragma unroll
   for (int k = 0; k < 4; ++k) {

@@ -4,9 +4,8 @@
 #include "sigma1/base/error.h"
 
 namespace sigma1::cuda {
-namespace {
 
-Type type_of(const FloatFormat& format) {
+std::optional<Type> find_type(const FloatFormat& format) {
   for (auto [name, type] : {std::pair{"fp32", Type::fp32},
                             {"bf16", Type::bf16},
                             {"fp16", Type::fp16},
@@ -14,29 +13,23 @@ Type type_of(const FloatFormat& format) {
                             {"e5m2", Type::e5m2}}) {
     if (find_format(name).format == format) return type;
   }
-  throw Error("cuda: expected fp32, bf16, fp16, e4m3 or e5m2, got {}", format_name(format));
+  return std::nullopt;
 }
-
-}  // namespace
 
 void check(cudaError_t status, const char* what) {
   if (status != cudaSuccess) throw Bug("cuda: {}: {}", what, cudaGetErrorString(status));
-}
-
-cudaStream_t stream() {
-  static cudaStream_t only = [] {
-    cudaStream_t made = nullptr;
-    check(cudaStreamCreateWithFlags(&made, cudaStreamNonBlocking), "making a stream");
-    return made;
-  }();
-  return only;
 }
 
 View view_of(const Buffer& buffer, bool any_rounding) {
   View view{buffer.data, Type::fp32, false, buffer.scale, buffer.count()};
   if (buffer.kind == Kind::index) view.type = Type::index;
   if (buffer.codec != nullptr) {
-    view.type = type_of(buffer.codec->cast().format);
+    const FloatFormat& format = buffer.codec->cast().format;
+    std::optional<Type> type = find_type(format);
+    if (!type) {
+      throw Error("cuda: expected fp32, bf16, fp16, e4m3 or e5m2, got {}", format_name(format));
+    }
+    view.type = *type;
     if (!any_rounding && buffer.codec->cast().rounding != Rounding::nearest_even) {
       throw Error("cuda: this op's results can be rounded to nearest only");
     }

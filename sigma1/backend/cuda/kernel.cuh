@@ -7,6 +7,8 @@
 #include <cuda_fp8.h>
 #include <cuda_runtime.h>
 
+#include <optional>
+
 #include "sigma1/backend/kernel.h"
 
 namespace sigma1::cuda {
@@ -14,7 +16,7 @@ namespace sigma1::cuda {
 // Throws Bug naming what was done; out of memory is told apart where memory is asked for.
 void check(cudaError_t status, const char* what);
 
-// All work is in the order of this one stream.
+// The calling thread's; all its work is in the order of this one stream.
 cudaStream_t stream();
 
 enum class Type : int { fp32, bf16, fp16, e4m3, e5m2, index };
@@ -27,6 +29,9 @@ struct View {
   const float* scale;  // found at run time; null: 1
   int64_t count;
 };
+
+// Nothing for a format that the GPU has no type for.
+std::optional<Type> find_type(const FloatFormat& format);
 
 // Throws Error for a format that the GPU has no type for, and for another rounding than to nearest
 // unless the caller rounds by itself.

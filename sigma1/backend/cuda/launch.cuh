@@ -7,15 +7,53 @@
 
 namespace sigma1::cuda {
 
+// Bytes of shared memory that a block may have.
+inline constexpr int kMostShared = 227 * 1024;
+
+// Lets a kernel have all that its own variables leave, whatever a launch takes: another thread may
+// be about to launch the same kernel with more.
+template <class Function>
+void allow_most_shared(Function kernel, const char* what) {
+  cudaFuncAttributes own{};
+  check(cudaFuncGetAttributes(&own, kernel), what);
+  check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                             kMostShared - static_cast<int>(own.sharedSizeBytes)),
+        what);
+}
+
 // `floats` of shared memory, more than a kernel has unasked. `what` names it where that fails.
 template <class... Parameters>
 void launch_with_room(const char* what, void (*kernel)(Parameters...), int64_t blocks, int threads,
                       int floats, std::type_identity_t<Parameters>... arguments) {
   int bytes = floats * static_cast<int>(sizeof(float));
-  check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes), what);
+  allow_most_shared(kernel, what);
   kernel<<<static_cast<unsigned>(blocks), threads, static_cast<size_t>(bytes), stream()>>>(
       arguments...);
   check(cudaGetLastError(), what);
 }
+
+// The same for a kernel that may begin before the one launched before it has ended, as soon as all
+// blocks of that one have called let_next_begin(): before it touches anything which that one writes
+// or reads, each thread calls wait_for_last().
+template <class... Parameters>
+void launch_early(const char* what, void (*kernel)(Parameters...), int64_t blocks, int threads,
+                  int floats, std::type_identity_t<Parameters>... arguments) {
+  allow_most_shared(kernel, what);
+  cudaLaunchAttribute early{};
+  early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  early.val.programmaticStreamSerializationAllowed = 1;
+  cudaLaunchConfig_t config{};
+  config.gridDim = dim3(static_cast<unsigned>(blocks));
+  config.blockDim = dim3(static_cast<unsigned>(threads));
+  config.dynamicSmemBytes = static_cast<size_t>(floats) * sizeof(float);
+  config.stream = stream();
+  config.attrs = &early;
+  config.numAttrs = 1;
+  check(cudaLaunchKernelEx(&config, kernel, arguments...), what);
+}
+__device__ inline void let_next_begin() {
+  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+}
+__device__ inline void wait_for_last() { asm volatile("griddepcontrol.wait;" ::: "memory"); }
 
 }  // namespace sigma1::cuda

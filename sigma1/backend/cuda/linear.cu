@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "sigma1/backend/cuda/device.h"
 #include "sigma1/backend/cuda/gemm.cuh"
 #include "sigma1/backend/cuda/kernel_table.h"
 
@@ -12,6 +13,8 @@ Gemm with_operands(Gemm product, const Launch& launch) {
   product.a = view_of(launch.in(0));
   product.b = view_of(launch.in(1));
   product.c = view_of(launch.out());
+  const Device* device = launch.out().device;
+  product.tf32 = device != nullptr && fp32_products(*device) == Fp32Products::tf32;
   return product;
 }
 

@@ -29,6 +29,11 @@ struct Walk {
 // All elements in their order.
 Walk in_order(int64_t count);
 
+// How many neighbours can be brought over at once; 1 where it must be element by element.
+int64_t unit_size(const Launch& launch, size_t input, size_t output);
+// The walk over units of `size` neighbours, where it goes through whole ones in their order.
+std::optional<Walk> in_units(const Walk& walk, int64_t size);
+
 // Element i of `to` in the output becomes element i of `from` in the input, for i < count.
 void move(const Launch& launch, size_t input, size_t output, const Walk& from, const Walk& to,
           int64_t count);
@@ -44,6 +49,11 @@ struct CodeCopier {
   __device__ void write(int64_t i, Element code) const { to[i] = code; }
 };
 
+template <class Code>
+CodeCopier<Code> code_copier(const Buffer& in, const Buffer& out) {
+  return {reinterpret_cast<const Code*>(in.data), reinterpret_cast<Code*>(out.data)};
+}
+
 // … or through fp32.
 struct NumberCopier {
   using Element = float;
@@ -53,6 +63,20 @@ struct NumberCopier {
 
   __device__ Element read(int64_t i) const { return load(from, i); }
   __device__ void write(int64_t i, Element value) const { write_one(to, i, factor * value); }
+};
+
+// Four of them.
+struct FourCopier {
+  using Element = Four;
+  View from;
+  Output to;
+  float factor;
+
+  __device__ Element read(int64_t i) const { return load_four(from, 4 * i); }
+  __device__ void write(int64_t i, Element numbers) const {
+    for (float& each : numbers.at) each *= factor;
+    cuda::write(to, 4 * i, numbers);
+  }
 };
 
 // Whether the output has nothing to compute: the input's codes will do.
@@ -66,19 +90,26 @@ inline bool moves_codes(const Launch& launch, size_t input, size_t output) {
 template <class Body>
 void with_copier(const Launch& launch, size_t input, size_t output, Body body) {
   const Buffer &in = launch.in(input), &out = launch.out(output);
-  auto copy = [&]<class Code>(Code) {
-    body(CodeCopier<Code>{reinterpret_cast<const Code*>(in.data),
-                          reinterpret_cast<Code*>(out.data)});
-  };
   int64_t bytes = cpu::element_bytes(out);
   if (!moves_codes(launch, input, output)) {
     body(NumberCopier{view_of(in), output_of(launch, output), launch.factor(output)});
   } else if (bytes == 1) {
-    copy(uint8_t{});
+    body(code_copier<uint8_t>(in, out));
   } else if (bytes == 2) {
-    copy(uint16_t{});
+    body(code_copier<uint16_t>(in, out));
   } else {
-    copy(uint32_t{});
+    body(code_copier<uint32_t>(in, out));
+  }
+}
+
+// The same for units, where unit_size has more than one element in them.
+template <class Body>
+void with_unit_copier(const Launch& launch, size_t input, size_t output, Body body) {
+  const Buffer &in = launch.in(input), &out = launch.out(output);
+  if (moves_codes(launch, input, output)) {
+    body(code_copier<uint4>(in, out));
+  } else {
+    body(FourCopier{view_of(in), output_of(launch, output), launch.factor(output)});
   }
 }
 

@@ -3,6 +3,7 @@
 // in double by one block.
 #include "sigma1/ops/softmax.h"
 
+#include "sigma1/backend/cuda/held_row.cuh"
 #include "sigma1/backend/cuda/kernel.cuh"
 #include "sigma1/backend/cuda/kernel_table.h"
 #include "sigma1/backend/cuda/reduce.cuh"
@@ -76,26 +77,91 @@ struct CrossEntropy {
   int64_t n;
 };
 
+// What a row's target asks of it.
+struct Target {
+  int64_t hit;
+  bool exists;
+  double weight;
+  float logit = 0;  // of the first thread alone
+
+  // A kernel cannot throw: a target that is no logit makes loss and gradient NaN.
+  __device__ Target(const CrossEntropy& a, int64_t row)
+      : hit(static_cast<const int32_t*>(a.targets.data)[row]), exists(0 <= hit && hit < a.n) {
+    weight = !exists ? NAN : a.weights.data ? load(a.weights, row) : 1;
+    if (exists && threadIdx.x == 0) logit = load(a.logits, row * a.n + hit);
+  }
+
+  __device__ void keep_loss(const CrossEntropy& a, int64_t row, float largest, float sum) const {
+    if (a.losses == nullptr || threadIdx.x != 0) return;
+    double below = exists ? double{largest} - double{logit} : 0;
+    a.losses[row] = weight * (log(double{sum}) + below);
+  }
+
+  __device__ double gradient(const CrossEntropy& a) const {
+    double drow = weight * a.factor;
+    return a.dloss.data ? drow * double{load(a.dloss, 0)} : drow;
+  }
+};
+
 __global__ void cross_entropy(CrossEntropy a) {
   const int64_t at = blockIdx.x;
+  // Its logit has been read when the row's sum is there: the gradient may lie over it.
+  Target target(a, at);
   SoftmaxRow row(a.logits, at, a.n, 1);
-  int64_t hit = static_cast<const int32_t*>(a.targets.data)[at];
-  // A kernel cannot throw: a target that is no logit makes loss and gradient NaN.
-  bool exists = 0 <= hit && hit < a.n;
-  double weight = a.weights.data ? load(a.weights, at) : 1;
-  if (!exists) weight = NAN;
-  if (a.losses && threadIdx.x == 0) {
-    double below = exists ? double{row.largest} - double{load(a.logits, row.first + hit)} : 0;
-    a.losses[at] = weight * (log(double{row.sum}) + below);
-  }
+  target.keep_loss(a, at, row.largest, row.sum);
   if (a.dlogits.data == nullptr) return;
-  double drow = weight * a.factor;
-  if (a.dloss.data) drow *= double{load(a.dloss, 0)};
+  double drow = target.gradient(a);
   auto scale = static_cast<float>(drow / double{row.sum}), whole = static_cast<float>(drow);
-  __syncthreads();  // the target's logit has been read
   for (int64_t i = threadIdx.x; i < a.n; i += blockDim.x) {
     float dx = row.e(i) * scale;
-    store(a.dlogits, row.first + i, i == hit ? dx - whole : dx);
+    store(a.dlogits, row.first + i, i == target.hit ? dx - whole : dx);
+  }
+}
+
+// The same with one pass over memory each way.
+template <Type kType>
+__global__ void __launch_bounds__(1024) cross_entropy_held(const __grid_constant__ CrossEntropy a) {
+  const int64_t at = blockIdx.x, first = at * a.n;
+  HeldPart<kType> part(a.logits, first, a.n);
+  Target target(a, at);
+  float largest = block_max(part.most());
+  float sum = block_sum(part.exponentiate(largest));
+  if (a.dlogits.data != nullptr) {
+    double drow = target.gradient(a);
+    auto scale = static_cast<float>(drow / double{sum}), whole = static_cast<float>(drow);
+#pragma unroll
+    for (int i = 0; i < kHeld; ++i) {
+      int64_t column = part.column(i);
+      if (column >= a.n) break;
+      Eight dx = part.of[i];
+      for (float& each : dx.at) each *= scale;
+      if (column <= target.hit && target.hit < column + 8) {
+#pragma unroll
+        for (int k = 0; k < 8; ++k) dx.at[k] -= column + k == target.hit ? whole : 0;
+      }
+      EightCodes<kType>::of(dx, a.dlogits.saturates).write(a.dlogits.data, first + column);
+    }
+  }
+  target.keep_loss(a, at, largest, sum);
+}
+
+using CrossEntropyKernel = void (*)(CrossEntropy);
+
+// Null where rows are not held.
+CrossEntropyKernel held_kernel(const CrossEntropy& a) {
+  Type type = a.logits.type;
+  auto fits = [&](const View& view) { return view.type == type && packs_eight(view, a.n); };
+  bool both_fit = fits(a.logits) && (a.dlogits.data == nullptr || fits(a.dlogits));
+  if (!both_fit || a.logits.scale != nullptr || a.n > kMostHeld) return nullptr;
+  switch (type) {
+    case Type::fp16:
+      return cross_entropy_held<Type::fp16>;
+    case Type::bf16:
+      return cross_entropy_held<Type::bf16>;
+    case Type::fp32:
+      return cross_entropy_held<Type::fp32>;
+    default:
+      return nullptr;
   }
 }
 
@@ -139,7 +205,13 @@ CrossEntropy cross_entropy_of(const Launch& launch, bool weighted) {
 void run_rows(const Launch& launch, const CrossEntropy& arguments) {
   auto rows = static_cast<unsigned>(row_count(launch));
   if (rows == 0) return;
-  cross_entropy<<<rows, row_threads(arguments.n), 0, stream()>>>(arguments);
+  if (CrossEntropyKernel held = held_kernel(arguments)) {
+    auto threads =
+        static_cast<unsigned>((arguments.n + 32 * 8 * kHeld - 1) / (32 * 8 * kHeld) * 32);
+    held<<<rows, threads, 0, stream()>>>(arguments);
+  } else {
+    cross_entropy<<<rows, row_threads(arguments.n), 0, stream()>>>(arguments);
+  }
   check(cudaGetLastError(), "cross-entropy");
 }
 

@@ -3,37 +3,11 @@
 #include "sigma1/ops/update.h"
 
 #include "sigma1/backend/cuda/fold.cuh"
-#include "sigma1/backend/cuda/four.cuh"
 #include "sigma1/backend/cuda/kernel_table.h"
+#include "sigma1/backend/cuda/update.cuh"
 
 namespace sigma1::cuda {
 namespace {
-
-float attribute(const Launch& launch, std::string_view name) {
-  return static_cast<float>(launch.attr<double>(name));
-}
-
-// An output and what it is multiplied by.
-struct Next {
-  Output out;
-  float factor;
-
-  Next(const Launch& launch, size_t o) : out(output_of(launch, o)), factor(launch.factor(o)) {}
-
-  __device__ void write_state(int64_t first, Four state) const {
-    for (float& each : state.at) each *= factor;
-    write(out, first, state);
-  }
-  // param − rate·direction.
-  __device__ void write_param(int64_t first, Four param, const Four& direction, double rate) const {
-    auto back = static_cast<float>(-rate * static_cast<double>(factor));
-#pragma unroll
-    for (int k = 0; k < 4; ++k) {
-      param.at[k] = fmaf(factor, param.at[k], back * direction.at[k]);
-    }
-    write(out, first, param);
-  }
-};
 
 struct Sgd {
   Input param, grad, momentum;
@@ -78,82 +52,12 @@ void run_sgd(const Launch& launch) {
   check(cudaGetLastError(), "sgd_step");
 }
 
-struct Adam {
-  Input param, grad, m, v;
-  View lr, step;
-  Next next_param, next_m, next_v;
-  double beta1, beta2;
-  float epsilon, coupled_decay, decoupled_decay, gradient_scale;
-
-  explicit Adam(const Launch& launch)
-      : param(input_of(launch.in(0))),
-        grad(input_of(launch.in(1))),
-        m(input_of(launch.in(2))),
-        v(input_of(launch.in(3))),
-        lr(view_of(launch.in(4))),
-        step(view_of(launch.in(5))),
-        next_param(launch, 0),
-        next_m(launch, 1),
-        next_v(launch, 2),
-        beta1(launch.attr<double>("beta1")),
-        beta2(launch.attr<double>("beta2")),
-        epsilon(attribute(launch, "epsilon")),
-        gradient_scale(attribute(launch, "gradient_scale")) {
-    bool decoupled = launch.attr<bool>("decoupled");
-    float decay = attribute(launch, "weight_decay");
-    coupled_decay = decoupled ? 0 : decay;
-    decoupled_decay = decoupled ? decay : 0;
-  }
-};
-
-// 1 / (1 − betaᵗ) of both means.
-struct Corrections {
-  float of_m, of_v;
-};
-
-// By two threads of each block, as powers in double take long.
-__device__ Corrections find_corrections(const Adam& adam) {
-  __shared__ Corrections shared;
-  auto correction = [&](double beta) {
-    double power = ::pow(beta, static_cast<double>(load(adam.step, 0)));
-    return static_cast<float>(1 / (1 - power));
-  };
-  if (threadIdx.x == 0) shared.of_m = correction(adam.beta1);
-  if (threadIdx.x == 32) shared.of_v = correction(adam.beta2);
-  __syncthreads();
-  return shared;
-}
-
-// Writes the new m and v, and gives the direction to go against, decoupled decay included.
-__device__ Four go_on(const Adam& adam, const Corrections& inverse, int64_t first, const Four& p) {
-  int64_t size = adam.param.view.count;
-  Four grad = read(adam.grad, first, size), direction;
-  Four m = read(adam.m, first, size), v = read(adam.v, first, size);
-  auto beta1 = static_cast<float>(adam.beta1), beta2 = static_cast<float>(adam.beta2);
-  auto complement1 = static_cast<float>(1 - adam.beta1);
-  auto complement2 = static_cast<float>(1 - adam.beta2);
-#pragma unroll
-  for (int k = 0; k < 4; ++k) {
-    float g = fmaf(adam.coupled_decay, p.at[k], adam.gradient_scale * grad.at[k]);
-    m.at[k] = fmaf(beta1, m.at[k], complement1 * g);
-    v.at[k] = fmaf(beta2, v.at[k], complement2 * g * g);
-    float length = sqrtf(v.at[k] * inverse.of_v) + adam.epsilon;
-    float toward = length == 0 ? 0 : m.at[k] * inverse.of_m / length;
-    direction.at[k] = fmaf(adam.decoupled_decay, p.at[k], toward);
-  }
-  adam.next_m.write_state(first, m);
-  adam.next_v.write_state(first, v);
-  return direction;
-}
-
 __global__ void step_adam(const __grid_constant__ Adam adam) {
   int64_t size = adam.param.view.count;
   double lr = static_cast<double>(load(adam.lr, 0));
   Corrections inverse = find_corrections(adam);
   for (int64_t first = first_of_thread(); first < size; first += stride_of_grid()) {
-    Four p = read(adam.param, first, size);
-    Four direction = go_on(adam, inverse, first, p);
-    adam.next_param.write_param(first, p, direction, lr);
+    step_four(adam, inverse, lr, first);
   }
 }
 
@@ -198,10 +102,10 @@ __global__ void find_directions(const __grid_constant__ Adam adam,
   Corrections inverse = find_corrections(adam);
   double of_param = 0, of_direction = 0;
   for (int64_t first = first_of_thread(); first < kept.count; first += stride_of_grid()) {
-    Four p = read(adam.param, first, kept.count);
-    Four direction = go_on(adam, inverse, first, p);
+    AdamFour now = read_four(adam, first);
+    Four direction = go_on(adam, inverse, first, now);
     write(directions, first, direction);
-    of_param = add_squares(of_param, p);
+    of_param = add_squares(of_param, now.param);
     // What lies behind the end is zero, and so is its direction.
     of_direction = add_squares(of_direction, direction);
   }

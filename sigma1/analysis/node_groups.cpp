@@ -1,0 +1,182 @@
+#include "sigma1/analysis/node_groups.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "sigma1/analysis/pointwise_groups.h"
+#include "sigma1/base/error.h"
+#include "sigma1/ops/shape.h"
+
+namespace sigma1 {
+namespace {
+
+class Grouper {
+ public:
+  Grouper(const Graph& graph, const Grouping& grouping)
+      : graph_(graph), grouping_(grouping), views_(find_views(graph)) {
+    group_of_.assign(static_cast<size_t>(graph.size()), -1);
+  }
+
+  std::vector<NodeGroup> run() {
+    if (grouping_.local_rows) group_rows();
+    if (grouping_.bundle_kind) group_bundles();
+    group_chains();
+    return in_order();
+  }
+
+ private:
+  bool is_view(int node) const { return views_[static_cast<size_t>(node)]; }
+  bool is_free(int node) const {
+    return group_of_[static_cast<size_t>(node)] < 0 && !is_view(node);
+  }
+  int producer(Value value) const { return behind_views(graph_, views_, value).node; }
+
+  void add(NodeGroup::Kind kind, std::vector<int> nodes) {
+    if (nodes.size() == 1) kind = NodeGroup::Kind::single;
+    for (int node : nodes) {
+      group_of_[static_cast<size_t>(node)] = static_cast<int>(groups_.size());
+    }
+    groups_.push_back({kind, std::move(nodes)});
+  }
+
+  // A node's level rises wherever a way to it enters or leaves rows. Of two nodes of a level
+  // neither is reached from the other but through rows of that level, so that a level's nodes can
+  // run together.
+  void group_rows() {
+    std::vector<int64_t> rows, levels;
+    std::map<std::pair<int64_t, int64_t>, std::vector<int>> found;  // by level and rows
+    for (int i = 0; i < graph_.size(); ++i) {
+      rows.push_back(is_view(i) ? 0 : grouping_.local_rows(graph_.node(i)));
+      int64_t level = 0;
+      for (Value input : graph_.node(i).inputs) {
+        auto from = static_cast<size_t>(producer(input));
+        bool stays = rows[from] == rows.back();
+        level = std::max(level, levels[from] + (stays ? 0 : 1));
+      }
+      levels.push_back(level);
+      if (rows.back() > 0) found[{level, rows.back()}].push_back(i);
+    }
+    for (const auto& [key, nodes] : found) add_rows(nodes);
+  }
+
+  void add_rows(const std::vector<int>& nodes) {
+    std::vector<int> group;
+    auto finish = [&] {
+      bool only_pointwise = std::ranges::all_of(
+          group, [&](int node) { return grouping_.is_pointwise(graph_.node(node)); });
+      if (group.size() > 1 && !only_pointwise) add(NodeGroup::Kind::rows, group);
+      group.clear();
+    };
+    for (int node : nodes) {
+      group.push_back(node);
+      if (grouping_.rows_fit(group)) continue;
+      group.pop_back();
+      finish();
+      group.push_back(node);
+    }
+    finish();
+  }
+
+  void group_bundles() {
+    std::set<int> read;
+    for (int i = 0; i < graph_.size(); ++i) {
+      for (Value input : graph_.node(i).inputs) read.insert(input.node);
+    }
+    std::map<int, std::vector<int>> found;
+    for (int i = 0; i < graph_.size(); ++i) {
+      if (!is_free(i) || read.contains(i)) continue;
+      if (int kind = grouping_.bundle_kind(graph_.node(i)); kind != 0) found[kind].push_back(i);
+    }
+    for (auto& [kind, nodes] : found) add(NodeGroup::Kind::bundle, std::move(nodes));
+  }
+
+  void group_chains() {
+    auto joins = [&](const Node& node) {
+      auto index = static_cast<int>(&node - graph_.nodes().data());
+      return is_free(index) && grouping_.is_pointwise(node);
+    };
+    for (std::vector<int>& group : pointwise_groups(graph_, joins)) {
+      if (is_free(group.back())) add(NodeGroup::Kind::pointwise, std::move(group));
+    }
+  }
+
+  // As late as its last node stands in the graph, or right before the first that needs it.
+  std::vector<NodeGroup> in_order() {
+    std::vector<std::set<int>> readers(groups_.size());
+    std::vector<int> missing(groups_.size(), 0);
+    for (size_t g = 0; g < groups_.size(); ++g) {
+      for (int node : groups_[g].nodes) {
+        for (Value input : graph_.node(node).inputs) {
+          auto from = static_cast<size_t>(group_of_[static_cast<size_t>(producer(input))]);
+          if (from != g && readers[from].insert(static_cast<int>(g)).second) ++missing[g];
+        }
+      }
+    }
+    std::set<std::pair<int, int>> ready;  // by last node
+    auto add_ready = [&](size_t g) {
+      ready.insert({groups_[g].nodes.back(), static_cast<int>(g)});
+    };
+    for (size_t g = 0; g < groups_.size(); ++g) {
+      if (missing[g] == 0) add_ready(g);
+    }
+    std::vector<NodeGroup> ordered;
+    while (!ready.empty()) {
+      auto next = static_cast<size_t>(ready.begin()->second);
+      ready.erase(ready.begin());
+      for (int reader : readers[next]) {
+        if (--missing[static_cast<size_t>(reader)] == 0) add_ready(static_cast<size_t>(reader));
+      }
+      ordered.push_back(std::move(groups_[next]));
+    }
+    if (ordered.size() != groups_.size()) throw Bug("groups of nodes wait for each other");
+    return ordered;
+  }
+
+  const Graph& graph_;
+  const Grouping& grouping_;
+  std::vector<bool> views_;
+  std::vector<NodeGroup> groups_;
+  std::vector<int> group_of_;  // by node
+};
+
+bool keeps_storage(const Graph& graph, const Node& node) {
+  const Value& from = node.inputs.front();
+  const Node& before = graph.node(from.node);
+  if (node.storage.empty() || before.storage.empty()) {
+    return node.storage.empty() && before.storage.empty();
+  }
+  return node.storage.front() == before.storage[static_cast<size_t>(from.output)];
+}
+
+}  // namespace
+
+std::vector<bool> find_views(const Graph& graph) {
+  std::vector<bool> views;
+  for (const Node& node : graph.nodes()) {
+    views.push_back(node.op == &reshape_op && node.factor(0) == 1 && keeps_storage(graph, node));
+  }
+  for (const auto& [name, value] : graph.outputs()) views[static_cast<size_t>(value.node)] = false;
+  return views;
+}
+
+Value behind_views(const Graph& graph, const std::vector<bool>& views, Value value) {
+  while (views[static_cast<size_t>(value.node)]) value = graph.node(value.node).inputs.front();
+  return value;
+}
+
+std::vector<int> producers_among(const Graph& graph, const std::vector<bool>& views,
+                                 const std::vector<int>& nodes, const Node& node) {
+  std::vector<int> producers;
+  for (Value input : node.inputs) {
+    auto found = std::ranges::find(nodes, behind_views(graph, views, input).node);
+    producers.push_back(found == nodes.end() ? -1 : static_cast<int>(found - nodes.begin()));
+  }
+  return producers;
+}
+
+std::vector<NodeGroup> group_nodes(const Graph& graph, const Grouping& grouping) {
+  return Grouper(graph, grouping).run();
+}
+
+}  // namespace sigma1

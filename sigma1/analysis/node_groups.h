@@ -1,0 +1,49 @@
+// Which nodes of a graph run together as one call of a device, and in which order: the fewer calls,
+// the fewer tensors are stored and read again, and the less a small model waits.
+#pragma once
+
+#include <functional>
+#include <vector>
+
+#include "sigma1/graph/graph.h"
+
+namespace sigma1 {
+
+// Nodes that run as one call, in an order that can be run.
+struct NodeGroup {
+  enum class Kind {
+    single,
+    pointwise,  // a chain whose inner values nobody else reads
+    rows,       // what is computed of a row depends on that row alone
+    bundle,     // nodes of one kind that do not read each other
+  };
+  Kind kind = Kind::single;
+  std::vector<int> nodes;
+};
+
+// Whether a node is its input by another name: a reshape that neither scales nor casts and is no
+// output of the graph. Nothing has to run for it.
+std::vector<bool> find_views(const Graph& graph);
+// The value behind views.
+Value behind_views(const Graph& graph, const std::vector<bool>& views, Value value);
+
+// For each input of a node, the place among `nodes` of the one that computes it; −1: it is not
+// there.
+std::vector<int> producers_among(const Graph& graph, const std::vector<bool>& views,
+                                 const std::vector<int>& nodes, const Node& node);
+
+// What a device can run together.
+struct Grouping {
+  std::function<bool(const Node&)> is_pointwise = {};
+  // How many rows a node computes, each by itself; 0 when it does not. Null: none does.
+  std::function<int64_t(const Node&)> local_rows = {};
+  // Whether nodes of a graph, in their order, fit one call.
+  std::function<bool(const std::vector<int>&)> rows_fit = {};
+  // Nodes of one kind that nobody in the graph reads run together at its end; 0: not this one.
+  std::function<int(const Node&)> bundle_kind = {};
+};
+
+// Every node but views once, groups in an order that can be run.
+std::vector<NodeGroup> group_nodes(const Graph& graph, const Grouping& grouping);
+
+}  // namespace sigma1

@@ -1,0 +1,288 @@
+// The gradients of attention by tensor cores, in two launches. This one goes through the keys of 16
+// queries twice: for three numbers of each row's softmax, then for dq, backwards: the last chunk of
+// keys, the only one of a short sequence, is still there. For the other launch it keeps all that it
+// has of scores where they are few (attention_kept_mma.cu), or else the numbers of each row, from
+// which that launch computes them again (attention_columns_mma.cu).
+#include "sigma1/backend/cuda/attention_grad_mma.cuh"
+#include "sigma1/backend/cuda/attention_queries.cuh"
+#include "sigma1/backend/cuda/product.cuh"
+
+namespace sigma1::cuda {
+namespace {
+
+// Numbers of a row's softmax from one warp's keys.
+struct RowStats {
+  float largest = -INFINITY;  // logit, in units of log 2
+  float sum = 0;              // of the weights 2^(logit − largest)
+  float weighted = 0;         // Σ weight·dp
+  float bound = 0;            // of |dp|
+};
+
+template <int kTiles>
+__device__ void add_stats(const Tiles<kTiles>& scores, const Tiles<kTiles>& dweights,
+                          RowStats (&rows)[2]) {
+#pragma unroll
+  for (int half = 0; half < 2; ++half) {
+    RowStats& row = rows[half];
+    float most = row.largest, sum = 0, weighted = 0;
+#pragma unroll
+    for (int t = 0; t < kTiles; ++t) {
+      most = fmaxf(most, fmaxf(scores[t][2 * half], scores[t][2 * half + 1]));
+    }
+    most = quad_max(most);
+    float reference = finite_largest(most);
+#pragma unroll
+    for (int t = 0; t < kTiles; ++t) {
+#pragma unroll
+      for (int n = 2 * half; n < 2 * half + 2; ++n) {
+        float weight = fast_exp2(scores[t][n] - reference);
+        sum += weight;
+        weighted += weight * dweights[t][n];
+        row.bound = fmaxf(row.bound, fabsf(dweights[t][n]));
+      }
+    }
+    float shrink = fast_exp2(row.largest - reference);
+    row.sum = row.sum * shrink + quad_sum(sum);
+    row.weighted = row.weighted * shrink + quad_sum(weighted);
+    row.largest = most;
+  }
+}
+
+// From one row's numbers of all warps, which the four lanes of a row share.
+__device__ RowGrad row_grad(const float4* stats) {
+  constexpr int kEach = kWarps / 4;
+  float4 parts[kEach];
+  float largest = -INFINITY, sum = 0, weighted = 0, bound = 0;
+#pragma unroll
+  for (int p = 0; p < kEach; ++p) {
+    parts[p] = stats[(tile_pair() * kEach + p) * kOwned];
+    largest = fmaxf(largest, parts[p].x);
+    bound = fmaxf(bound, parts[p].w);
+  }
+  float reference = finite_largest(quad_max(largest));
+#pragma unroll
+  for (int p = 0; p < kEach; ++p) {
+    float share = fast_exp2(parts[p].x - reference);
+    sum += share * parts[p].y;
+    weighted += share * parts[p].z;
+  }
+  sum = quad_sum(sum);
+  float inverse = sum == 0 ? 0 : 1 / sum;
+  return {reference, inverse, quad_sum(weighted) * inverse, 2 * quad_max(bound)};
+}
+
+// Probabilities times 2^14 take the place of logits, and the gradients of logits times `scale` that
+// of those of probabilities.
+template <int kTiles>
+__device__ void softmax_grad(const RowGrad (&rows)[2], float scale, Tiles<kTiles>& scores,
+                             Tiles<kTiles>& dscores) {
+  scale *= kOfWeights;
+#pragma unroll
+  for (int n = 0; n < 4; ++n) {
+    const RowGrad& row = rows[n / 2];
+    float reference = row.largest - Power::kExponent;
+#pragma unroll
+    for (int t = 0; t < kTiles; ++t) {
+      float p = fast_exp2(scores[t][n] - reference) * row.inverse_sum;
+      dscores[t][n] = p * ((dscores[t][n] - row.mean) * scale);
+      scores[t][n] = p;
+    }
+  }
+}
+
+// A block of queries with their gradients.
+template <class Size>
+struct GradBlock : QueryBlock<Size> {
+  using Element = typename Size::Element;
+  using Block = QueryBlock<Size>;
+  using Scores = typename Block::Scores;
+  using Block::a, Block::at, Block::i0, Block::part;
+
+  __device__ GradBlock(const Attention& of, float4* shared) : Block(of, shared) {}
+
+  // Logits, and the gradients of probabilities, once the copies have come.
+  __device__ void score(int j0, Scores& scores, Scores& dscores) const {
+    LeftRows<Size> q = this->left_rows(a.q), dy = this->left_rows(a.dy);
+    wait_copies<1>();
+    __syncthreads();
+    if (!this->has_keys(j0)) return;
+#pragma unroll
+    for (int t = 0; t < Block::kTiles; ++t) {
+#pragma unroll
+      for (int n = 0; n < 4; ++n) scores[t][n] = dscores[t][n] = 0;
+    }
+    add_warp_dots<Size, Block::kTiles>(dy, this->dotted(), dscores);
+    if (a.has_relative) this->add_skewed(q, scores);
+    wait_copies<0>();
+    __syncwarp();
+    add_warp_dots<Size, Block::kTiles>(q, this->summed(), scores);
+    this->finish_scores(j0, scores, &dscores);
+  }
+  // From what each warp has of them; kept for the other launch too. Returns the power of two for
+  // the gradients of logits of all 16 rows.
+  __device__ Power find_rows(const RowStats (&mine)[2], const GradRooms& rooms,
+                             RowGrad (&rows)[2]) const {
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      const RowStats& row = mine[half];
+      float bound = quad_max(row.bound);
+      if (lane_of_warp() % 4 != 0) continue;
+      this->stats()[part * kOwned + tile_row(2 * half)] =
+          make_float4(row.largest, row.sum, row.weighted, bound);
+    }
+    __syncthreads();
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      int row = tile_row(2 * half), i = i0 + row;
+      rows[half] = row_grad(this->stats() + row);
+      bool keeps = part == 0 && lane_of_warp() % 4 == 0 && i < a.tq;
+      if (keeps) rooms.rows[at.pair * a.tq + i] = rows[half];
+    }
+    float bound = fmaxf(rows[0].bound, rows[1].bound);
+#pragma unroll
+    for (int lane = 4; lane < 32; lane *= 2) {
+      bound = fmaxf(bound, __shfl_xor_sync(~0U, bound, lane));
+    }
+    Power power(bound);
+    if (threadIdx.x == 0 && rooms.kept.columns > 0) {
+      rooms.kept.inverses(at)[i0 / kOwned] = power.inverse;
+    }
+    return power;
+  }
+  // Of the warp's keys.
+  __device__ void keep_scores(const KeptScores& kept, int j0, const Scores& scores,
+                              const Scores& dscores) const {
+    int j = j0 + part * Block::kRun + tile_column(0);
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      int i = i0 + tile_row(2 * half);
+      int64_t row = kept.start(at) + i * kept.columns;
+      auto* weights = reinterpret_cast<uint32_t*>(kept.weights + row + j);
+      auto* dweights = reinterpret_cast<uint32_t*>(kept.dweights + row + j);
+      uint16_t* by_distance = kept.by_distance + row + (i - j);
+#pragma unroll
+      for (int t = 0; t < Block::kTiles; ++t) {
+        weights[t * 4] = packed<Element>(scores[t][2 * half], scores[t][2 * half + 1]);
+        uint32_t two = packed<Element>(dscores[t][2 * half], dscores[t][2 * half + 1]);
+        dweights[t * 4] = two;
+        if (!a.has_relative) continue;
+        int distance = i - j - t * 8;
+        if (distance >= 0) by_distance[-t * 8] = static_cast<uint16_t>(two);
+        if (distance >= 1) by_distance[-t * 8 - 1] = static_cast<uint16_t>(two >> 16);
+      }
+    }
+    if (a.has_relative && j0 == 0 && part == 0) keep_zeros(kept);
+  }
+  // Of distances that are too long for a query, but not for the last of the 16.
+  __device__ void keep_zeros(const KeptScores& kept) const {
+    int row = lane_of_warp() / 2, first = lane_of_warp() % 2 * 8;
+    uint16_t* to = kept.by_distance + kept.start(at) + (i0 + row) * kept.columns + i0;
+#pragma unroll
+    for (int n = first; n < first + 8; ++n) {
+      if (n > row) to[n] = 0;
+    }
+  }
+  // What the warp's keys add to the gradients of its queries.
+  __device__ void add_keys(const Scores& dscores, Tiles<Size::kTiles>& sums) const {
+#pragma unroll
+    for (int t = 0; t < Block::kTiles; t += 2) {
+      Factor<Element> weights(dscores[t], dscores[t + 1]);
+      add_warp_products<Size>(weights.at, this->summed() + t * 8 * Size::kStride, sums);
+    }
+    if (!a.has_relative) return;
+    Band<Size> band{reinterpret_cast<uint16_t*>(this->skew())};
+    band.keep(dscores);
+    band.add_to(this->distances(), sums);
+  }
+};
+
+template <class Size>
+__global__ void __launch_bounds__(kThreads, Size::kBlocksOfSm)
+    grad_queries(Attention a, GradRooms rooms, Gradient dq) {
+  using Block = GradBlock<Size>;
+  extern __shared__ float4 shared[];
+  let_next_begin();
+  Block block(a, shared);
+  if (blockIdx.x == 0 && a.has_relative) {
+    for (int64_t i = threadIdx.x; i < a.heads * rooms.tiles; i += kThreads) rooms.arrived[i] = 0;
+  }
+  RowStats stats[2];
+  RowGrad rows[2];
+  typename Block::Scores scores, dscores;
+  int last = (block.seen - 1) / Block::kChunk * Block::kChunk;
+  for (int j0 = 0; j0 <= last; j0 += Block::kChunk) {
+    if (j0 > 0) __syncthreads();
+    block.copy_chunk(j0, a.v, a.k);
+    block.score(j0, scores, dscores);
+    if (block.has_keys(j0)) add_stats(scores, dscores, stats);
+  }
+  Power power = block.find_rows(stats, rooms, rows);
+  Tiles<Size::kTiles> results = {};
+  for (int j0 = last; j0 >= 0; j0 -= Block::kChunk) {
+    if (j0 < last) {
+      __syncthreads();
+      block.copy_chunk(j0, a.v, a.k);
+      block.score(j0, scores, dscores);
+    }
+    if (!block.has_keys(j0)) continue;
+    softmax_grad(rows, power.scale, scores, dscores);
+    if (rooms.kept.columns > 0) block.keep_scores(rooms.kept, j0, scores, dscores);
+    block.add_keys(dscores, results);
+  }
+  float factor = power.inverse * dq.factor;
+  sum_parts<Size>(block.room, results, [&](int row, int x, float2 two) {
+    two = make_float2(two.x * factor, two.y * factor);
+    store_two(a, block.at, dq.to, a.tq, block.i0 + row, x, two);
+  });
+}
+
+}  // namespace
+
+// Bytes of scores that the cache holds beside all else.
+constexpr int64_t kMostKept = int64_t{24} << 20;
+
+GradRooms::GradRooms(const Attention& a, std::byte* workspace) : tiles(ceil_div(a.tk, kOwned)) {
+  constexpr int64_t kAlignment = 64;
+  int64_t used = 0;
+  auto take = [&](int64_t count, size_t each) {
+    std::byte* at = workspace == nullptr ? nullptr : workspace + used;
+    used += ceil_div(count * static_cast<int64_t>(each), kAlignment) * kAlignment;
+    return at;
+  };
+  rows = reinterpret_cast<RowGrad*>(take(a.pairs() * a.tq, sizeof(RowGrad)));
+  int64_t sums = a.has_relative ? a.batch * a.tk * a.width : 0;
+  by_sample = reinterpret_cast<float*>(take(sums, sizeof(float)));
+  arrived = reinterpret_cast<int*>(take(a.has_relative ? a.heads * tiles : 0, sizeof(int)));
+  int64_t q_rows = ceil_div(a.tq, kOwned) * kOwned, columns = ceil_div(a.tk, 32) * 32;
+  int64_t scores = a.pairs() * q_rows * columns;
+  if (scores * kElementBytes * (a.has_relative ? 3 : 2) <= kMostKept) {
+    auto take_scores = [&] { return reinterpret_cast<uint16_t*>(take(scores, kElementBytes)); };
+    kept.weights = take_scores();
+    kept.dweights = take_scores();
+    if (a.has_relative) kept.by_distance = take_scores();
+    kept.inverse = reinterpret_cast<float*>(take(a.pairs() * q_rows / kOwned, sizeof(float)));
+    kept.rows = static_cast<int>(q_rows);
+    kept.columns = static_cast<int>(columns);
+  }
+  bytes = used;
+}
+
+void run_attention_grad_mma(const Launch& launch) {
+  Attention a(launch);
+  GradRooms rooms(a, launch.workspace.data());
+  with_mma_size(a, [&]<class Size>(Size) {
+    launch_tiles(grad_queries<Size>, a.pairs() * ceil_div(a.tq, kOwned), QueryBlock<Size>::kFloats,
+                 a, rooms, Gradient{view_of(launch.out(0)), a.temperature * launch.factor(0)});
+  });
+  ColumnGrads to{{view_of(launch.out(1)), a.temperature * launch.factor(1)},
+                 {view_of(launch.out(2)), launch.factor(2)},
+                 {}};
+  if (a.has_relative) to.distances = {view_of(launch.out(3)), a.temperature * launch.factor(3)};
+  if (rooms.kept.columns > 0) {
+    run_kept_grads(a, rooms, to);
+  } else {
+    run_column_grads(a, rooms, to);
+  }
+}
+
+}  // namespace sigma1::cuda

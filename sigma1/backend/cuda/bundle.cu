@@ -1,0 +1,55 @@
+#include "sigma1/backend/cuda/bundle.cuh"
+
+#include "sigma1/backend/cuda/bundle_kinds.cuh"
+#include "sigma1/base/error.h"
+
+namespace sigma1::cuda {
+namespace {
+
+const Device& device_of(std::span<const ChainStep> steps) {
+  if (steps.empty()) throw Bug("a bundle of no steps");
+  BundleKind kind = bundle_kind(*steps[0].op, steps[0].launch);
+  const Device* device = steps[0].launch.out().device;
+  for (const ChainStep& each : steps) {
+    if (bundle_kind(*each.op, each.launch) != kind) throw Bug("{}: of another kind", each.op->name);
+    if (each.launch.out().device != device) throw Bug("{}: on another device", each.op->name);
+  }
+  if (device == nullptr) throw Bug("{}: expected buffers of a GPU", steps[0].op->name);
+  return *device;
+}
+
+std::unique_ptr<Chain> bundle_norm_steps(const Device& device, std::span<const ChainStep> steps) {
+  std::vector<NormWeightTask> tasks;
+  for (const ChainStep& each : steps) tasks.push_back(norm_weight_task(*each.op, each.launch));
+  return bundle_norm_weight_gradients(device, tasks);
+}
+
+std::unique_ptr<Chain> make_bundle(const Device& device, std::span<const ChainStep> steps) {
+  switch (bundle_kind(*steps[0].op, steps[0].launch)) {
+    case BundleKind::products:
+      return bundle_products(device, steps);
+    case BundleKind::sums:
+      return bundle_sums(device, steps);
+    case BundleKind::norm_weight_gradients:
+      return bundle_norm_steps(device, steps);
+    case BundleKind::adam_steps:
+      return bundle_adam_steps(device, steps);
+    case BundleKind::none:
+      break;
+  }
+  throw Bug("{}: cannot be bundled", steps[0].op->name);
+}
+
+}  // namespace
+
+BundleKind bundle_kind(const OpDef& op, const Launch& launch) {
+  if (is_bundled_product(op, launch)) return BundleKind::products;
+  if (is_bundled_sum(op, launch)) return BundleKind::sums;
+  if (is_bundled_norm_weight_gradient(op, launch)) return BundleKind::norm_weight_gradients;
+  if (is_bundled_adam_step(op, launch)) return BundleKind::adam_steps;
+  return BundleKind::none;
+}
+
+Bundle::Bundle(std::vector<ChainStep> steps) : of_kind_(make_bundle(device_of(steps), steps)) {}
+
+}  // namespace sigma1::cuda

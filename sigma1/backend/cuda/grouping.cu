@@ -1,0 +1,69 @@
+#include "sigma1/backend/cuda/grouping.cuh"
+
+#include "sigma1/backend/cuda/bundle.cuh"
+#include "sigma1/backend/cuda/chain.cuh"
+#include "sigma1/backend/cuda/row_chain.cuh"
+#include "sigma1/backend/node_call.h"
+
+namespace sigma1::cuda {
+namespace {
+
+// Asks kernels about nodes of one graph.
+class Advisor {
+ public:
+  explicit Advisor(const Graph& graph) : graph_(graph), views_(find_views(graph)) {}
+
+  int64_t local_rows(const Node& node) const {
+    if (node.outputs.size() != 1 || node.inputs.empty()) return 0;
+    NodeCall call(graph_, index(node));
+    return is_row_local(*node.op, call.launch()) ? node.outputs.front().rows() : 0;
+  }
+
+  bool rows_fit(const std::vector<int>& nodes) const {
+    std::vector<std::unique_ptr<NodeCall>> calls;
+    std::vector<ChainStep> steps;
+    for (int each : nodes) {
+      const NodeCall& call = *calls.emplace_back(std::make_unique<NodeCall>(graph_, each));
+      steps.push_back(
+          {call.node->op, call.launch(), producers_among(graph_, views_, nodes, *call.node)});
+    }
+    return fits_rows(steps);
+  }
+
+  int bundle_kind(const Node& node) const {
+    NodeCall call(graph_, index(node));
+    return static_cast<int>(cuda::bundle_kind(*node.op, call.launch()));
+  }
+
+ private:
+  int index(const Node& node) const { return static_cast<int>(&node - graph_.nodes().data()); }
+
+  const Graph& graph_;
+  std::vector<bool> views_;
+};
+
+}  // namespace
+
+Grouping grouping(const Graph& graph) {
+  auto advisor = std::make_shared<Advisor>(graph);
+  return {.is_pointwise =
+              [](const Node& node) {
+                return is_pointwise(*node.op) && node.outputs.front().kind == Kind::real;
+              },
+          .local_rows = [=](const Node& node) { return advisor->local_rows(node); },
+          .rows_fit = [=](const std::vector<int>& nodes) { return advisor->rows_fit(nodes); },
+          .bundle_kind = [=](const Node& node) { return advisor->bundle_kind(node); }};
+}
+
+std::unique_ptr<Chain> make_chain(NodeGroup::Kind kind, std::vector<ChainStep> steps) {
+  switch (kind) {
+    case NodeGroup::Kind::rows:
+      return std::make_unique<RowChain>(std::move(steps));
+    case NodeGroup::Kind::bundle:
+      return std::make_unique<Bundle>(std::move(steps));
+    default:
+      return std::make_unique<PointwiseChain>(std::move(steps));
+  }
+}
+
+}  // namespace sigma1::cuda

@@ -1,0 +1,11 @@
+// What of a graph runs together on a GPU. Private to this folder.
+#pragma once
+
+#include "sigma1/backend/device.h"
+
+namespace sigma1::cuda {
+
+Grouping grouping(const Graph& graph);
+std::unique_ptr<Chain> make_chain(NodeGroup::Kind kind, std::vector<ChainStep> steps);
+
+}  // namespace sigma1::cuda

@@ -1,0 +1,114 @@
+#include "sigma1/analysis/node_groups.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "sigma1/ops/linear.h"
+#include "sigma1/ops/norm.h"
+#include "sigma1/ops/pointwise.h"
+#include "sigma1/ops/reduce.h"
+#include "sigma1/ops/residual.h"
+#include "sigma1/ops/shape.h"
+
+namespace sigma1 {
+namespace {
+
+using Kind = NodeGroup::Kind;
+
+// Norms, products without transposes and pointwise ops are local to rows; at most `most` of them
+// run together. Sums that nobody reads are of one kind.
+Grouping grouping(size_t most = 100) {
+  auto is_pointwise = [](const Node& node) { return node.op == &relu_op || node.op == &add_op; };
+  return {.is_pointwise = is_pointwise,
+          .local_rows =
+              [=](const Node& node) {
+                bool local =
+                    is_pointwise(node) || node.op == &matmul_op || node.op == &layer_norm_op;
+                return local ? node.outputs.front().rows() : 0;
+              },
+          .rows_fit = [=](const std::vector<int>& nodes) { return nodes.size() <= most; },
+          .bundle_kind = [](const Node& node) { return node.op == &sum_op ? 1 : 0; }};
+}
+
+std::vector<int> nodes_of(std::initializer_list<Value> values) {
+  std::vector<int> nodes;
+  for (Value value : values) nodes.push_back(value.node);
+  return nodes;
+}
+
+std::vector<std::vector<int>> groups_of(const Graph& graph, Kind kind, size_t most = 100) {
+  std::vector<std::vector<int>> found;
+  for (const NodeGroup& group : group_nodes(graph, grouping(most))) {
+    if (group.kind == kind) found.push_back(group.nodes);
+  }
+  return found;
+}
+
+class NodeGroups : public testing::Test {
+ protected:
+  Graph graph;
+  Value x = graph.input("x", {{6, 4}}), w = graph.parameter("w", {4, 4}, {});
+};
+
+TEST_F(NodeGroups, WhatIsLocalToRowsRunsTogetherThroughReshapes) {
+  Value a = matmul(x, w), b = relu(reshape(a, {2, 3, 4})), c = layer_norm(b);
+  EXPECT_EQ(groups_of(graph, Kind::rows), (std::vector<std::vector<int>>{nodes_of({a, b, c})}));
+}
+
+// b is computed from a by way of what mixes rows: all three together would wait for themselves.
+TEST_F(NodeGroups, ARowIsLeftAndEnteredAgainInAnotherGroup) {
+  Value a = matmul(x, w), also = relu(a), mixed = transpose(a, {1, 0});
+  Value b = add({reshape(mixed, {6, 4}), also}), c = matmul(b, w);
+  EXPECT_EQ(groups_of(graph, Kind::rows),
+            (std::vector<std::vector<int>>{nodes_of({a, also}), nodes_of({b, c})}));
+}
+
+TEST_F(NodeGroups, RowsOfAnotherNumberAreAnotherGroup) {
+  Value y = graph.input("y", {{3, 4}});
+  Value a = matmul(x, w), b = matmul(y, w), c = relu(a), d = relu(b);
+  EXPECT_EQ(groups_of(graph, Kind::rows),
+            (std::vector<std::vector<int>>{nodes_of({a, c}), nodes_of({b, d})}));
+}
+
+TEST_F(NodeGroups, WhatDoesNotFitIsCut) {
+  Value a = matmul(x, w), b = relu(a), c = matmul(b, w), d = relu(c);
+  EXPECT_EQ(groups_of(graph, Kind::rows, 2),
+            (std::vector<std::vector<int>>{nodes_of({a, b}), nodes_of({c, d})}));
+}
+
+TEST_F(NodeGroups, PointwiseOpsAloneAreAChain) {
+  Value a = relu(x), b = relu(a);
+  EXPECT_TRUE(groups_of(graph, Kind::rows).empty());
+  EXPECT_EQ(groups_of(graph, Kind::pointwise), (std::vector<std::vector<int>>{nodes_of({a, b})}));
+}
+
+TEST_F(NodeGroups, WhatNobodyReadsRunsTogetherAtTheEnd) {
+  Value first = sum(x, {0}), a = matmul(x, w), second = sum(a, {0});
+  Value read = sum(x, {0}), reader = relu(read);
+  std::vector<NodeGroup> groups = group_nodes(graph, grouping());
+  EXPECT_EQ(groups_of(graph, Kind::bundle),
+            (std::vector<std::vector<int>>{nodes_of({first, second})}));
+  size_t bundle = 0, product = 0;
+  for (size_t i = 0; i < groups.size(); ++i) {
+    if (groups[i].kind == Kind::bundle) bundle = i;
+    if (groups[i].nodes.back() == a.node) product = i;
+  }
+  EXPECT_GT(bundle, product);
+  EXPECT_EQ(reader.shape(), (Shape{4}));
+}
+
+TEST_F(NodeGroups, EveryNodeButViewsIsThereOnce) {
+  Value a = reshape(matmul(x, w), {24});
+  Value kept = reshape(relu(a), {4, 6});
+  graph.mark_output("kept", kept);
+  std::vector<int> seen;
+  for (const NodeGroup& group : group_nodes(graph, grouping())) {
+    seen.insert(seen.end(), group.nodes.begin(), group.nodes.end());
+  }
+  std::ranges::sort(seen);
+  EXPECT_EQ(seen, (std::vector<int>{0, 1, 2, 4, kept.node}));
+}
+
+}  // namespace
+}  // namespace sigma1

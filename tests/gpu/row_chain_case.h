@@ -1,0 +1,78 @@
+// Chains of row-local ops with random tensors, to be run as one kernel and step by step.
+#pragma once
+
+#include <deque>
+#include <memory>
+
+#include "sigma1/backend/cuda/row_chain.cuh"
+#include "tests/conformance/kernel_call.h"
+
+namespace sigma1 {
+
+class RowChainCase {
+ public:
+  using Id = size_t;                                     // of a tensor
+  using Contents = std::vector<std::vector<std::byte>>;  // of each step's output, empty: not stored
+
+  // Tensors are stored in `format` where nothing else is asked for.
+  RowChainCase(const Device& device, int64_t rows, std::string format)
+      : device_(device), rows_(rows), format_(std::move(format)) {}
+
+  Id rows(int64_t width, const std::string& format = "") { return random({rows_, width}, format); }
+  Id random(const Shape& shape, const std::string& format = "");
+  // Settings that are not given are the op's defaults.
+  Id apply(const OpDef& op, const std::vector<Id>& inputs, float factor = 1,
+           const Attributes& attributes = {}, const std::string& format = "");
+
+  size_t step_count() const { return steps_.size(); }
+  std::string step_name(size_t step) const;
+  const Buffer& output(size_t step) const { return tensors_[steps_[step].output].buffer; }
+  // Whether a later step reads it.
+  bool is_used(size_t step) const;
+
+  // As one kernel, with memory for these outputs, which are not numbers before. Throws Bug when
+  // something was written behind their ends. The steps are good while the memory is.
+  struct Prepared {
+    std::deque<std::vector<Buffer>> buffers;
+    std::vector<std::unique_ptr<Memory>> memory;  // by step, null: not stored
+    std::vector<ChainStep> steps;
+  };
+  std::unique_ptr<Prepared> prepare(const std::vector<bool>& stored) const;
+  Contents run(const std::vector<bool>& stored, int rows_of_block) const;
+
+  // One step by its own kernel, from what the chain stored.
+  std::vector<std::byte> run_alone(size_t step, const Contents& contents) const;
+
+ private:
+  struct TensorOf {
+    Buffer buffer;
+    int step;  // that computes it; −1: an input
+    std::shared_ptr<Memory> memory;
+  };
+  struct Step {
+    const OpDef* op;
+    std::vector<Id> inputs;
+    Id output;
+    float factor;
+    Attributes attributes;
+  };
+  Buffer buffer_of(const Shape& shape, const std::string& format) const;
+
+  const Device& device_;
+  int64_t rows_;
+  std::string format_;
+  std::vector<TensorOf> tensors_;
+  std::deque<Step> steps_;  // launches refer to their factors and attributes
+};
+
+struct RowChainSizes {
+  int64_t rows, width, hidden;
+  std::string format = "fp16";
+};
+// From the end of attention to the start of the next: a product, the residual sum, a norm, a
+// feed-forward layer, another sum and norm, three products.
+RowChainCase forward_chain(const Device& device, const RowChainSizes& sizes);
+// The same backwards.
+RowChainCase backward_chain(const Device& device, const RowChainSizes& sizes);
+
+}  // namespace sigma1
