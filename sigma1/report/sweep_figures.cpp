@@ -8,6 +8,7 @@
 #include <map>
 
 #include "sigma1/base/error.h"
+#include "sigma1/base/median.h"
 #include "sigma1/report/chart_layout.h"
 #include "sigma1/report/figures.h"
 #include "sigma1/report/line_chart.h"
@@ -61,12 +62,6 @@ double jitter(size_t index, double width) {
 
 std::string method_name(const std::string& method) {
   return method == "none" ? "regular" : method == "unit" ? "unit scaling" : method;
-}
-
-double median(std::vector<double> values) {
-  std::ranges::sort(values);
-  size_t middle = values.size() / 2;
-  return values.size() % 2 == 1 ? values[middle] : (values[middle - 1] + values[middle]) / 2;
 }
 
 // The names of runs are long; the plot keeps its width beside them.

@@ -59,13 +59,6 @@ void expect_same_config(const fs::path& folder, const TrainConfig& config) {
   }
 }
 
-std::string csv_field(const std::string& text) {
-  if (text.find_first_of(",\"\n") == std::string::npos) return text;
-  std::string quoted = "\"";
-  for (char c : text) quoted += c == '"' ? "\"\"" : std::string(1, c);
-  return quoted + "\"";
-}
-
 class Sweep {
  public:
   Sweep(const SweepPlan& plan, const SweepOptions& options, const RunFunction& run)
@@ -73,7 +66,7 @@ class Sweep {
     result_.keys = plan.swept_keys();
     for (Combination& combination : plan.combinations()) {
       walks_.emplace_back(combination.ladder);
-      result_.combinations.push_back({std::move(combination), {}});
+      result_.combinations.push_back({std::move(combination), {}, {}});
     }
   }
 
@@ -88,36 +81,55 @@ class Sweep {
       }
     }
     if (failure_) std::rethrow_exception(failure_);
-    result_.finished = std::ranges::all_of(walks_, [](const LadderWalk& w) { return !w.next(); });
+    result_.finished = true;
+    for (size_t i = 0; i < walks_.size(); ++i) result_.finished &= !next_of(i).has_value();
     return std::move(result_);
   }
 
  private:
-  fs::path folder_of(size_t i, double rate) const {
-    return options_.folder / result_.combinations[i].combination.folder_name(rate);
+  // A run of a combination that is still to be made.
+  struct NextRun {
+    double rate;
+    bool whole;  // after the ladder
+    TrainConfig config;
+    std::string folder;  // below the sweep's
+  };
+
+  std::optional<NextRun> next_of(size_t i) const {
+    const SweptCombination& each = result_.combinations[i];
+    const Combination& own = each.combination;
+    if (std::optional<double> rate = walks_[i].next()) {
+      return NextRun{*rate, false, own.on_ladder(*rate), own.ladder_folder_name(*rate)};
+    }
+    const SweepRow* best = each.best_on_ladder();
+    if (own.ladder_steps == 0 || each.whole || best == nullptr) return std::nullopt;
+    return NextRun{best->rate, true, own.at_rate(best->rate), own.folder_name(best->rate)};
   }
 
   // What an earlier call left of a run.
-  std::optional<RunOutcome> recalled(size_t i, double rate) const {
-    fs::path folder = folder_of(i, rate);
-    expect_same_config(folder, result_.combinations[i].combination.at_rate(rate));
+  std::optional<RunOutcome> recalled(const NextRun& run) const {
+    fs::path folder = options_.folder / run.folder;
+    expect_same_config(folder, run.config);
     return stored_outcome(folder);
   }
 
   // Up a ladder as far as earlier calls went, so that the first sweep.csv has no less than theirs.
   void recall(size_t i) {
-    while (std::optional<double> rate = walks_[i].next()) {
-      std::optional<RunOutcome> outcome = recalled(i, *rate);
+    while (std::optional<NextRun> next = next_of(i)) {
+      std::optional<RunOutcome> outcome = recalled(*next);
       if (!outcome) return;
-      add_row(i, *rate, *outcome);
+      add_row(i, *next, *outcome);
     }
   }
 
-  void add_row(size_t i, double rate, const RunOutcome& outcome) {
+  void add_row(size_t i, const NextRun& run, const RunOutcome& outcome) {
+    SweepRow row{run.config.resolved_schedule().rate, outcome, run.folder};
+    if (run.whole) {
+      result_.combinations[i].whole = std::move(row);
+      return;
+    }
     walks_[i].saw(outcome);
-    const Combination& combination = result_.combinations[i].combination;
-    double shown = combination.at_rate(rate).resolved_schedule().rate;
-    result_.combinations[i].rows.push_back({shown, outcome, combination.folder_name(rate)});
+    result_.combinations[i].rows.push_back(std::move(row));
   }
 
   void save_csv() const { write_file((options_.folder / "sweep.csv").string(), to_csv(result_)); }
@@ -135,32 +147,39 @@ class Sweep {
   }
 
   void climb(size_t i) {
-    while (std::optional<double> rate = walks_[i].next()) {
+    while (std::optional<NextRun> next = next_of(i)) {
       if (stopping()) return;
-      std::optional<RunOutcome> outcome = recalled(i, *rate);
-      if (!outcome) outcome = run(i, *rate);
+      std::optional<RunOutcome> outcome = recalled(*next);
+      if (!outcome) outcome = run(i, *next);
       if (!outcome) return;
       std::lock_guard lock(mutex_);
       running_.erase(i);
-      add_row(i, *rate, *outcome);
+      add_row(i, *next, *outcome);
       save_csv();
     }
   }
 
-  std::optional<RunOutcome> run(size_t i, double rate) {
-    SweepRun run{.config = result_.combinations[i].combination.at_rate(rate),
-                 .folder = folder_of(i, rate),
+  std::optional<RunOutcome> run(size_t i, const NextRun& next) {
+    SweepRun run{.config = next.config,
+                 .folder = options_.folder / next.folder,
                  .stop = [this] { return stopping(); },
-                 .stepped = [this, i](int64_t step) { note_step(i, step); }};
+                 .stepped =
+                     [this, i, all = next.config.steps](int64_t step) {
+                       note_step(i, {step, all});
+                     }};
     fs::create_directories(run.folder);
     std::optional<RunOutcome> outcome = run_(run);
     if (outcome) store_outcome(run.folder, *outcome);
     return outcome;
   }
 
-  void note_step(size_t i, int64_t step) {
+  struct Running {
+    int64_t step, all;
+  };
+
+  void note_step(size_t i, Running running) {
     std::lock_guard lock(mutex_);
-    running_[i] = step;
+    running_[i] = running;
     ++steps_;
     options_.progress(progress_line());
   }
@@ -171,15 +190,16 @@ class Sweep {
     std::vector<std::string> running;
     for (size_t i = 0; i < walks_.size(); ++i) {
       const SweptCombination& each = result_.combinations[i];
-      done += static_cast<int64_t>(each.rows.size());
-      left += walks_[i].most_left();
-      ladders = ladders || each.combination.ladder.rates().size() > 1;
-      steps_left += walks_[i].most_left() * each.combination.config.steps;
+      const Combination& own = each.combination;
+      int64_t wholes = own.ladder_steps > 0 && !each.whole ? 1 : 0;
+      done += static_cast<int64_t>(each.all_rows().size());
+      left += walks_[i].most_left() + wholes;
+      ladders = ladders || own.ladder.rates().size() > 1;
+      steps_left += walks_[i].most_left() * own.on_ladder(0).steps + wholes * own.config.steps;
     }
-    for (auto [i, step] : running_) {
-      int64_t all = result_.combinations[i].combination.config.steps;
-      running.push_back(fmt::format("{}/{}", step, all));
-      steps_left -= step;
+    for (const auto& [i, run] : running_) {
+      running.push_back(fmt::format("{}/{}", run.step, run.all));
+      steps_left -= run.step;
     }
     double per_step = (steady_seconds() - started_) / static_cast<double>(steps_);
     const char* most = ladders ? "at most " : "";
@@ -193,7 +213,7 @@ class Sweep {
   double started_;
   std::vector<LadderWalk> walks_;  // each touched by one worker, or under the mutex
   SweepResult result_;
-  std::map<size_t, int64_t> running_;  // steps done by combination
+  std::map<size_t, Running> running_;  // by combination
   int64_t steps_ = 0;                  // in this call
   std::atomic<size_t> next_{0};
   std::atomic<bool> failed_{false};
@@ -203,12 +223,15 @@ class Sweep {
 
 }  // namespace
 
-RunFunction training_run(const Corpus& corpus, std::function<void(const std::string&)> warn) {
-  return [&corpus, warn = std::move(warn)](const SweepRun& run) -> std::optional<RunOutcome> {
+RunFunction training_run(const Corpus& corpus, std::function<void(const std::string&)> warn,
+                         const Device& device) {
+  return [&corpus, &device,
+          warn = std::move(warn)](const SweepRun& run) -> std::optional<RunOutcome> {
     double started = steady_seconds();
     int64_t steps = 0;
     RunOptions options;
     options.folder = run.folder;
+    options.device = &device;
     options.resume = holds_run(run.folder);
     options.stop = run.stop;
     options.stepped = [&](int64_t step) {
@@ -227,52 +250,8 @@ RunFunction training_run(const Corpus& corpus, std::function<void(const std::str
   };
 }
 
-const SweepRow* SweptCombination::best() const {
-  const SweepRow* found = nullptr;
-  for (const SweepRow& row : rows) {
-    if (row.outcome.diverged) continue;
-    if (!found || row.outcome.valid_bpc < found->outcome.valid_bpc) found = &row;
-  }
-  return found;
-}
-
 SweepResult sweep(const SweepPlan& plan, const SweepOptions& options, const RunFunction& run) {
   return Sweep(plan, options, run).execute();
 }
-
-std::string to_csv(const SweepResult& result) {
-  std::string out;
-  for (const std::string& key : result.keys) {
-    if (key != "rate") out += csv_field(key) + ",";  // every line has it anyway
-  }
-  out += "rate,valid_bpc,status,steps,seconds,folder\n";
-  for (const SweptCombination& each : result.combinations) {
-    for (const SweepRow& row : each.rows) {
-      for (const auto& [key, value] : each.combination.settings) {
-        if (key != "rate") out += csv_field(value) + ",";
-      }
-      const RunOutcome& outcome = row.outcome;
-      out +=
-          fmt::format("{},{},{},{},{:.3f},{}\n", row.rate,
-                      outcome.diverged ? "" : fmt::format("{}", outcome.valid_bpc),
-                      status_name(outcome), outcome.steps, outcome.seconds, csv_field(row.folder));
-    }
-  }
-  return out;
-}
-
-std::string short_name(const SweepResult& result, const SweptCombination& combination) {
-  std::vector<std::string> words;
-  for (size_t i = 0; i < combination.combination.settings.size(); ++i) {
-    const Setting& own = combination.combination.settings[i];
-    bool differs = std::ranges::any_of(result.combinations, [&](const SweptCombination& other) {
-      return other.combination.settings[i] != own;
-    });
-    if (differs) words.push_back(own.value);
-  }
-  return words.empty() ? "run" : fmt::format("{}", fmt::join(words, " "));
-}
-
-std::string status_name(const RunOutcome& outcome) { return outcome.diverged ? "diverged" : "ok"; }
 
 }  // namespace sigma1

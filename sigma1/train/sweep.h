@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "sigma1/backend/device.h"
 #include "sigma1/train/corpus.h"
 #include "sigma1/train/sweep_plan.h"
 
@@ -26,7 +27,8 @@ struct SweepRun {
 using RunFunction = std::function<std::optional<RunOutcome>(const SweepRun&)>;
 
 // Trains, or goes on with what is in the folder. `corpus` must outlive it.
-RunFunction training_run(const Corpus& corpus, std::function<void(const std::string&)> warn);
+RunFunction training_run(const Corpus& corpus, std::function<void(const std::string&)> warn,
+                         const Device& device = cpu_device());
 
 struct SweepRow {
   double rate = 0;
@@ -36,10 +38,14 @@ struct SweepRow {
 
 struct SweptCombination {
   Combination combination;
-  std::vector<SweepRow> rows;  // up the ladder
+  std::vector<SweepRow> rows;     // up the ladder
+  std::optional<SweepRow> whole;  // after a ladder of short runs, the one of all steps
 
-  // The row with the fewest bits per character; none when all diverged.
+  // Of the ladder, the row with the fewest bits per character; none when all diverged.
+  const SweepRow* best_on_ladder() const;
+  // What counts: the whole run where there is one, else the ladder's best; none when it diverged.
   const SweepRow* best() const;
+  std::vector<const SweepRow*> all_rows() const;
 };
 
 struct SweepResult {

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <nlohmann/json.hpp>
 #include <set>
 
@@ -76,7 +75,10 @@ std::string safe_name(const std::string& text) {
 }
 
 Combination combine(const SweepPlan& plan, const Settings& settings) {
-  Combination result{.settings = {}, .config = plan.base, .ladder = plan.ladder};
+  Combination result{.settings = {},
+                     .config = plan.base,
+                     .ladder = plan.ladder,
+                     .ladder_steps = plan.ladder_steps};
   for (const Setting& setting : settings) {
     if (setting.key == kLadderKey) {
       result.ladder = parse_ladder(setting.value);
@@ -87,6 +89,14 @@ Combination combine(const SweepPlan& plan, const Settings& settings) {
     result.settings.push_back(setting);
   }
   for (double rate : result.ladder.rates()) result.at_rate(rate).check();
+  int64_t steps = result.ladder_steps;
+  if (steps < 0 || steps > result.config.steps) {
+    throw Error("ladder-steps: expected from 1 to the {} of a whole run, got {}",
+                result.config.steps, steps);
+  }
+  if (steps > 0 && result.ladder.start == 0) {
+    throw Error("ladder-steps: expected a ladder, to choose a rate of");
+  }
   return result;
 }
 
@@ -128,12 +138,16 @@ void read_key(SweepPlan& plan, const std::string& key, const Json& value,
     double threshold = plan.ladder.threshold;
     plan.ladder = parse_ladder(value.get<std::string>());
     plan.ladder.threshold = threshold;
+  } else if (key == "ladder-steps") {
+    plan.ladder_steps = value.get<int64_t>();
   } else if (key == "threshold") {
     plan.ladder.threshold = value.get<double>();
   } else if (key == "figure-by") {
     plan.figure_by = value.get<std::string>();
   } else {
-    throw Error("unknown key '{}'; expected about, base, vary, ladder, threshold, figure-by", key);
+    throw Error(
+        "unknown key '{}'; expected about, base, vary, ladder, ladder-steps, threshold, figure-by",
+        key);
   }
 }
 
@@ -168,34 +182,6 @@ Ladder parse_ladder(std::string_view text) {
   return {.start = *start, .limit = *limit};
 }
 
-std::vector<double> Ladder::rates() const {
-  if (start == 0) return {0};
-  std::vector<double> result;
-  double margin = 1 + 1e-9;  // for limits that decimals cannot hit
-  for (double rate = start; rate <= limit * margin; rate *= 2) result.push_back(rate);
-  return result;
-}
-
-LadderWalk::LadderWalk(const Ladder& ladder)
-    : threshold_(ladder.threshold),
-      best_(std::numeric_limits<double>::infinity()),
-      rates_(ladder.rates()) {}
-
-std::optional<double> LadderWalk::next() const {
-  return at_ < rates_.size() ? std::optional(rates_[at_]) : std::nullopt;
-}
-
-void LadderWalk::saw(const RunOutcome& outcome) {
-  ++at_;
-  if (outcome.diverged || outcome.valid_bpc > best_ + threshold_) {
-    at_ = rates_.size();
-  } else {
-    best_ = std::min(best_, outcome.valid_bpc);
-  }
-}
-
-int64_t LadderWalk::most_left() const { return static_cast<int64_t>(rates_.size() - at_); }
-
 TrainConfig Combination::at_rate(double rate) const {
   TrainConfig result = config;
   if (rate > 0) result.rate = rate;
@@ -206,6 +192,18 @@ std::string Combination::folder_name(double rate) const {
   std::string text = joined(settings, "_");
   if (rate > 0) text += fmt::format("{}rate={}", text.empty() ? "" : "_", short_number(rate));
   return safe_name(text);
+}
+
+TrainConfig Combination::on_ladder(double rate) const {
+  TrainConfig result = at_rate(rate);
+  if (ladder_steps > 0) result.steps = ladder_steps;
+  return result;
+}
+
+// Short runs have a place of their own beside the whole one at the same rate.
+std::string Combination::ladder_folder_name(double rate) const {
+  std::string name = folder_name(rate);
+  return ladder_steps > 0 ? fmt::format("{}_steps={}", name, ladder_steps) : name;
 }
 
 SweepPlan SweepPlan::from_file(const std::string& path) { return from_json(read_file(path), path); }

@@ -65,10 +65,14 @@ struct Combination {
   Settings settings;
   TrainConfig config;
   Ladder ladder;
+  int64_t ladder_steps = 0;  // as the plan's
 
   TrainConfig at_rate(double rate) const;
+  // A run of the ladder.
+  TrainConfig on_ladder(double rate) const;
   // Of a run: the settings as a file name that is safe everywhere and the same in every call.
   std::string folder_name(double rate) const;
+  std::string ladder_folder_name(double rate) const;
 };
 
 struct SweepPlan {
@@ -76,11 +80,14 @@ struct SweepPlan {
   TrainConfig base;
   std::vector<SweepAxis> axes;
   Ladder ladder;
+  // Above 0: the runs of a ladder have so many steps, and a run of all steps follows at the best
+  // rate. Long runs at every rate are not always to be had.
+  int64_t ladder_steps = 0;
   std::string figure_by;  // keys, with commas
 
-  // {"about": …, "base": {…}, "vary": […], "ladder": "2^-12:2^-4", "threshold": 0.1,
-  // "figure-by": "method,precision"}, all optional; an axis of "vary" is a text as above or a list
-  // of its alternatives. Throws Error naming file and key.
+  // {"about": …, "base": {…}, "vary": […], "ladder": "2^-12:2^-4", "ladder-steps": 4096,
+  // "threshold": 0.1, "figure-by": "method,precision"}, all optional; an axis of "vary" is a text
+  // as above or a list of its alternatives. Throws Error naming file and key.
   static SweepPlan from_file(const std::string& path);
   static SweepPlan from_json(std::string_view json, const std::string& origin);
 

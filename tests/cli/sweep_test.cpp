@@ -148,6 +148,36 @@ TEST_F(SweepProgram, ARunThatDivergesIsAResult) {
   EXPECT_EQ(combination["runs"][0]["status"], "diverged");
 }
 
+TEST_F(SweepProgram, ShortLaddersEndInAWholeRunAndATable) {
+  auto json = json_from(
+      arguments("a", {"--ladder-steps", "20", "--test", text_, "--table", folder_ / "t.md",
+                      "--curves", folder_ / "c.svg", "--curves-by", "context"}));
+  ASSERT_EQ(json["combinations"].size(), 4U);
+  for (const auto& each : json["combinations"]) {
+    ASSERT_EQ(each["runs"].size(), 3U);
+    EXPECT_EQ(each["runs"][0]["steps"], 20);
+    EXPECT_EQ(each["best"]["steps"], 60);
+    EXPECT_EQ(each["best"]["folder"], each["runs"][2]["folder"]);
+    EXPECT_GT(each["best"]["test_bpc"], 0);
+    EXPECT_GT(each["best"]["step_ms"], 0);
+    double chosen = std::min(each["runs"][0]["valid_bpc"].get<double>(),
+                             each["runs"][1]["valid_bpc"].get<double>());
+    size_t first = each["runs"][0]["valid_bpc"] == chosen ? 0 : 1;
+    EXPECT_EQ(each["best"]["rate"], each["runs"][first]["rate"]);
+  }
+  auto table = lines_of(read(folder_ / "t.md"));
+  ASSERT_EQ(table.size(), 6U);
+  EXPECT_EQ(
+      table[0],
+      "| context | method | precision | best rate | steps | valid BPC | test BPC | ms a step |");
+  EXPECT_EQ(table[1], "|---|---|---|---|---|---|---|---|");
+  EXPECT_TRUE(table[5].starts_with("| conv | unit | fp8 | 2^-")) << table[5];
+  EXPECT_NE(table[5].find(" | 60 | "), std::string::npos) << table[5];
+  EXPECT_NE(read(folder_ / "c_attention.svg").find(">unit fp8<"), std::string::npos);
+  EXPECT_NE(read(folder_ / "c_conv.svg").find(">none fp32<"), std::string::npos);
+  EXPECT_FALSE(fs::exists(folder_ / "c.svg"));
+}
+
 TEST_F(SweepProgram, DryRunListsAndRunsNothing) {
   std::string plan = write("plan.json", R"({"about": "What it is", "base": {"steps": 40},
       "vary": ["depth=1|2"], "ladder": "2^-4:2^-2"})");
@@ -161,6 +191,11 @@ TEST_F(SweepProgram, DryRunListsAndRunsNothing) {
   auto runs = json_from({"sweep", "--sweep", plan, "--dry-run", "--vary", "depth=3", "--ladder",
                          "1:2", "--out", folder_ / "none"});
   EXPECT_EQ(runs, nlohmann::json({"depth=3_rate=2^0", "depth=3_rate=2^1"}));
+  result = run_program({"sweep", "--sweep", plan, "--dry-run", "--ladder-steps", "5"});
+  EXPECT_NE(result.out.find("    2  2^-4 to 2^-2             3      5    40\n"
+                            "\n2 combinations, at most 8 runs\n"),
+            std::string::npos)
+      << result.out;
   EXPECT_FALSE(fs::exists(folder_ / "none"));
 }
 
@@ -180,7 +215,10 @@ TEST_F(SweepProgram, NamesMistakes) {
         {{"sweep", "--out", out}, "train: expected a text"},
         {{"sweep", "--sweep", plan, "--set", "depth=3", "--out", out}, "--vary depth=VALUE"},
         {{"sweep", "--sweep", plan, "--config", plan, "--out", out}, "--config"},
-        {{"sweep", "--sweep", plan, "--figure-by", "width", "--out", out}, "'width'"}}) {
+        {{"sweep", "--sweep", plan, "--figure-by", "width", "--out", out}, "'width'"},
+        {{"sweep", "--sweep", plan, "--curves-by", "width", "--out", out}, "'width'"},
+        {{"sweep", "--sweep", plan, "--test", out, "--out", out}, "--test"},
+        {{"sweep", "--sweep", plan, "--ladder-steps", "5", "--out", out}, "expected a ladder"}}) {
     ProgramResult result = run_program(words);
     EXPECT_EQ(result.exit_code, 2) << testing::PrintToString(words);
     EXPECT_NE(result.err.find(named), std::string::npos) << result.err;

@@ -16,13 +16,15 @@ namespace {
 const std::map<std::string, size_t> kCombinations = {{"char_results_test", 4 * 3 * 3},
                                                      {"char_sweep", 3 * 3 * 2 * 2 * 2 * 6},
                                                      {"char_residual", 3 * 3 * 3 * 2 * 2},
+                                                     {"gpu_record/wikipedia", 4 * 5},
                                                      {"records_wikipedia", 3 * 7}};
 
 std::map<std::string, SweepPlan> plans() {
   std::map<std::string, SweepPlan> found;
-  for (const auto& entry : std::filesystem::directory_iterator(SIGMA1_EXPERIMENTS)) {
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(SIGMA1_EXPERIMENTS)) {
     if (entry.path().extension() != ".json") continue;
-    found[entry.path().stem()] = SweepPlan::from_file(entry.path());
+    std::filesystem::path name = entry.path().lexically_relative(SIGMA1_EXPERIMENTS);
+    found[name.replace_extension()] = SweepPlan::from_file(entry.path());
   }
   return found;
 }
@@ -56,7 +58,7 @@ TEST(Experiments, LaddersCoverThePapersTypicalRates) {
       {{true, "sgd"}, {0x1p-14, 0x1p-10}},
       {{true, "adam"}, {0x1p-8, 0x1p-4}}};
   for (const auto& [name, plan] : plans()) {
-    if (name == "records_wikipedia") continue;  // three rates only
+    if (name.find("record") != std::string::npos) continue;  // a few rates only
     for (const Combination& each : plan.combinations()) {
       auto [low, high] = typical.at({each.config.method == "unit", each.config.optimiser});
       EXPECT_LE(each.ladder.start, low) << name << " " << to_string(each.settings);
@@ -64,6 +66,30 @@ TEST(Experiments, LaddersCoverThePapersTypicalRates) {
       EXPECT_EQ(each.config.steps, 1 << 19);
     }
   }
+}
+
+TEST(Experiments, TheGpuRecordChoosesRatesByShortRunsOfThePapersModels) {
+  SweepPlan plan = plans().at("gpu_record/wikipedia");
+  std::map<std::string, int> models, methods;
+  for (const Combination& each : plan.combinations()) {
+    const TrainConfig& config = each.config;
+    ++models[config.size.context + " " + config.size.norm + std::to_string(config.size.depth)];
+    ++methods[config.method + " " + config.precision];
+    EXPECT_EQ(config.steps, 1 << 15);
+    EXPECT_EQ(each.on_ladder(0).steps, 1 << 12);
+    EXPECT_EQ(each.ladder.rates().size(), 4U) << to_string(each.settings);
+    EXPECT_EQ(config.size.batch * 1000 + config.size.time, 8256);
+    EXPECT_EQ(config.context, 32);
+    EXPECT_EQ(config.epsilon, 1e-7);
+  }
+  EXPECT_EQ(models,
+            (std::map<std::string, int>{
+                {"attention pre8", 5}, {"attention post8", 5}, {"conv pre8", 5}, {"rnn pre2", 5}}));
+  EXPECT_EQ(methods, (std::map<std::string, int>{{"none fp32", 4},
+                                                 {"unit fp32", 4},
+                                                 {"unit fp16", 4},
+                                                 {"none fp16", 4},
+                                                 {"loss-scale=2048 fp16", 4}}));
 }
 
 TEST(Experiments, FiguresAreByKeysThatAreSwept) {

@@ -116,6 +116,30 @@ TEST(SweepPlan, ComesFromJson) {
   EXPECT_EQ(plan.figure_by, "depth");
 }
 
+TEST(SweepPlan, ShortRunsOfALadderStandBesideWholeOnes) {
+  SweepPlan plan = SweepPlan::from_json(
+      R"({"base": {"steps": 80}, "ladder": "1:4", "ladder-steps": 8, "vary": ["depth=1"]})", "f");
+  Combination only = plan.combinations().at(0);
+  EXPECT_EQ(only.on_ladder(2).steps, 8);
+  EXPECT_EQ(only.on_ladder(2).rate, 2);
+  EXPECT_EQ(only.at_rate(2).steps, 80);
+  EXPECT_EQ(only.ladder_folder_name(2), "depth=1_rate=2^1_steps=8");
+  EXPECT_EQ(only.folder_name(2), "depth=1_rate=2^1");
+  plan.ladder_steps = 0;
+  EXPECT_EQ(plan.combinations().at(0).ladder_folder_name(2), "depth=1_rate=2^1");
+  EXPECT_EQ(plan.combinations().at(0).on_ladder(2).steps, 80);
+  for (int64_t steps : {-1, 81}) {
+    plan.ladder_steps = steps;
+    EXPECT_NE(
+        error_of([&] { plan.combinations(); }).find("ladder-steps: expected from 1 to the 80"),
+        std::string::npos);
+  }
+  plan.ladder_steps = 8;
+  plan.ladder = {};
+  EXPECT_NE(error_of([&] { plan.combinations(); }).find("ladder-steps: expected a ladder"),
+            std::string::npos);
+}
+
 TEST(SweepPlan, NamesFileAndKeyOfWhatIsWrong) {
   for (auto [json, named] : {std::pair{"[]", "f.json: expected a JSON object"},
                              {"{", "f.json: expected a JSON object"},
@@ -124,6 +148,7 @@ TEST(SweepPlan, NamesFileAndKeyOfWhatIsWrong) {
                              {R"({"vary": ["x"]})", "f.json: vary: "},
                              {R"({"ladder": "1"})", "f.json: ladder: "},
                              {R"({"threshold": "x"})", "f.json: threshold: "},
+                             {R"({"ladder-steps": "x"})", "f.json: ladder-steps: "},
                              {R"({"base": {"stepz": 1}})", "f.json: unknown setting 'stepz'"}}) {
     std::string complaint = error_of([&] { SweepPlan::from_json(json, "f.json"); });
     EXPECT_TRUE(complaint.starts_with(named)) << complaint;

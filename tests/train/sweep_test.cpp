@@ -121,6 +121,94 @@ TEST_F(SweepTest, GoesOnAfterAStopAnywhere) {
   }
 }
 
+// Three short runs choose rate 4, where the parabola is lowest; recurrence diverges in the long
+// one.
+class ShortLadderTest : public SweepTest {
+ protected:
+  ShortLadderTest() {
+    plan_.axes.pop_back();
+    plan_.ladder = parse_ladder("2:8");
+    plan_.ladder_steps = 100;
+  }
+
+  RunFunction short_and_long() {
+    return [this](const SweepRun& run) -> std::optional<RunOutcome> {
+      std::lock_guard lock(mutex_);
+      ran_.push_back(run.folder.filename());
+      bool whole = run.config.steps > 100;
+      if (whole && run.config.size.context == "rnn") return RunOutcome{.diverged = true};
+      double bits = (whole ? 1 : 2) + 0.2 * std::abs(run.config.rate - 4);
+      return RunOutcome{.valid_bpc = bits, .steps = run.config.steps, .seconds = 0.5};
+    };
+  }
+};
+
+TEST_F(ShortLadderTest, TheBestRateIsRunForAllSteps) {
+  SweepResult result = run(short_and_long());
+  EXPECT_TRUE(result.finished);
+  const SweptCombination &conv = result.combinations.at(0), &rnn = result.combinations.at(1);
+  EXPECT_EQ(conv.best_on_ladder()->rate, 4);
+  ASSERT_NE(conv.best(), nullptr);
+  EXPECT_EQ(conv.best()->rate, 4);
+  EXPECT_EQ(conv.best()->outcome.valid_bpc, 1);
+  EXPECT_EQ(conv.best()->outcome.steps, 524288);
+  EXPECT_EQ(rnn.best_on_ladder()->rate, 4);
+  EXPECT_EQ(rnn.best(), nullptr);
+  EXPECT_EQ(csv(),
+            "context,rate,valid_bpc,status,steps,seconds,folder\n"
+            "conv,2,2.4,ok,100,0.500,context=conv_rate=2^1_steps=100\n"
+            "conv,4,2,ok,100,0.500,context=conv_rate=2^2_steps=100\n"
+            "conv,8,2.8,ok,100,0.500,context=conv_rate=2^3_steps=100\n"
+            "conv,4,1,ok,524288,0.500,context=conv_rate=2^2\n"
+            "rnn,2,2.4,ok,100,0.500,context=rnn_rate=2^1_steps=100\n"
+            "rnn,4,2,ok,100,0.500,context=rnn_rate=2^2_steps=100\n"
+            "rnn,8,2.8,ok,100,0.500,context=rnn_rate=2^3_steps=100\n"
+            "rnn,4,,diverged,0,0.000,context=rnn_rate=2^2\n");
+}
+
+TEST_F(ShortLadderTest, GoesOnAfterAStopAnywhere) {
+  run(short_and_long());
+  std::string whole = csv();
+  for (size_t runs : {0, 2, 3, 5, 7}) {
+    std::filesystem::remove_all(folder_ / "s");
+    ran_.clear();
+    RunFunction stopping = [&](const SweepRun& each) -> std::optional<RunOutcome> {
+      if (ran_.size() == runs) return std::nullopt;
+      return short_and_long()(each);
+    };
+    SweepOptions options{.folder = folder_ / "s", .stop = [&] { return ran_.size() == runs; }};
+    EXPECT_FALSE(sweep(plan_, options, stopping).finished);
+    EXPECT_TRUE(run(short_and_long()).finished);
+    EXPECT_EQ(ran_.size(), 8U);
+    EXPECT_EQ(csv(), whole);
+  }
+}
+
+TEST_F(ShortLadderTest, WithoutARateThatConvergesThereIsNoWholeRun) {
+  RunFunction hopeless = [&](const SweepRun& each) -> std::optional<RunOutcome> {
+    ran_.push_back(each.folder.filename());
+    return RunOutcome{.diverged = true};
+  };
+  SweepResult result = run(hopeless);
+  EXPECT_TRUE(result.finished);
+  EXPECT_EQ(ran_.size(), 2U);  // the first rung of each
+  EXPECT_EQ(result.combinations.at(0).best(), nullptr);
+}
+
+TEST_F(ShortLadderTest, TellsHowFarItIs) {
+  std::vector<std::string> lines;
+  SweepOptions options{.folder = folder_ / "s",
+                       .progress = [&](const std::string& line) { lines.push_back(line); }};
+  sweep(plan_, options, [&](const SweepRun& each) -> std::optional<RunOutcome> {
+    each.stepped(30);
+    return short_and_long()(each);
+  });
+  ASSERT_EQ(lines.size(), 8U);
+  EXPECT_TRUE(lines[0].starts_with("0 of at most 8 runs done, running 30/100, at most "))
+      << lines[0];
+  EXPECT_TRUE(lines[3].starts_with("3 of at most 8 runs done, running 30/524288, ")) << lines[3];
+}
+
 TEST_F(SweepTest, AFailureStopsTheOthersAndIsToldOn) {
   std::atomic<int> asked_to_stop{0};
   RunFunction failing = [&](const SweepRun& each) -> std::optional<RunOutcome> {

@@ -1,6 +1,9 @@
 // `sigma1 sweep`: many runs, each combination of settings at its best learning rate.
 #include "sigma1/train/sweep.h"
 
+#include <cmath>
+
+#include "sigma1/backend/devices.h"
 #include "sigma1/base/error.h"
 #include "sigma1/base/file.h"
 #include "sigma1/base/parallel.h"
@@ -11,6 +14,7 @@
 #include "tools/sigma1/output.h"
 #include "tools/sigma1/settings.h"
 #include "tools/sigma1/stop_signal.h"
+#include "tools/sigma1/sweep_output.h"
 
 namespace sigma1 {
 namespace {
@@ -22,9 +26,12 @@ struct Options {
   std::string plan, folder, cache, ladder;
   std::vector<std::string> axes;
   std::optional<double> threshold;
-  int jobs = 1;
+  std::optional<int64_t> ladder_steps;
+  std::string device = "auto";
+  std::optional<int> jobs;
   bool json = false, dry_run = false;
-  std::string figure, figure_by, ladder_figure, residual_figure, curves;
+  std::string figure, figure_by, ladder_figure, residual_figure, curves, table, test_text;
+  std::vector<std::string> curves_by;
 };
 
 SweepPlan plan_from(const Options& options) {
@@ -39,6 +46,7 @@ SweepPlan plan_from(const Options& options) {
   double threshold = options.threshold.value_or(plan.ladder.threshold);
   if (!options.ladder.empty()) plan.ladder = parse_ladder(options.ladder);
   plan.ladder.threshold = threshold;
+  plan.ladder_steps = options.ladder_steps.value_or(plan.ladder_steps);
   if (!options.figure_by.empty()) plan.figure_by = options.figure_by;
   std::vector<std::string> swept = plan.swept_keys();
   for (const std::string& key : changed) {
@@ -48,15 +56,32 @@ SweepPlan plan_from(const Options& options) {
   return plan;
 }
 
-std::vector<std::string> figure_keys(const SweepPlan& plan) {
+void expect_swept(const SweepPlan& plan, const std::vector<std::string>& keys, const char* flag) {
   std::vector<std::string> swept = plan.swept_keys();
-  if (plan.figure_by.empty()) return swept;
-  std::vector<std::string> keys = split(plan.figure_by, ',');
   for (const std::string& key : keys) {
     if (std::ranges::find(swept, key) != swept.end()) continue;
-    throw Error("--figure-by: expected keys that are varied, got '{}'", key);
+    throw Error("{}: expected keys that are varied, got '{}'", flag, key);
   }
+}
+
+std::vector<std::string> figure_keys(const SweepPlan& plan) {
+  if (plan.figure_by.empty()) return plan.swept_keys();
+  std::vector<std::string> keys = split(plan.figure_by, ',');
+  expect_swept(plan, keys, "--figure-by");
   return keys;
+}
+
+// What is wrong with the flags must not be found out after hours.
+void check(const SweepPlan& plan, const Options& options) {
+  if (options.folder.empty()) throw Error("--out: expected a folder to keep the runs in");
+  if (options.jobs && *options.jobs < 1) {
+    throw Error("--jobs: expected 1 or more, got {}", *options.jobs);
+  }
+  figure_keys(plan);
+  expect_swept(plan, options.curves_by, "--curves-by");
+  if (!options.test_text.empty() && !std::filesystem::exists(options.test_text)) {
+    throw Error("--test: expected a text, and {} is not there", options.test_text);
+  }
 }
 
 std::string rates_text(const std::vector<double>& rates, const TrainConfig& config) {
@@ -73,6 +98,7 @@ std::vector<std::string> cells_of(const Settings& settings) {
 void list_runs(const SweepPlan& plan, bool as_json) {
   std::vector<std::string> headings = plan.swept_keys();
   headings.insert(headings.end(), {"rates", "runs at most", "steps"});
+  if (plan.ladder_steps > 0) headings.emplace_back("then");
   Table table(headings);
   Json list = Json::array();
   size_t runs = 0, combinations = 0;
@@ -80,10 +106,11 @@ void list_runs(const SweepPlan& plan, bool as_json) {
     std::vector<double> rates = each.ladder.rates();
     std::vector<std::string> row = cells_of(each.settings);
     row.insert(row.end(), {rates_text(rates, each.config), std::to_string(rates.size()),
-                           std::to_string(each.config.steps)});
+                           std::to_string(each.on_ladder(0).steps)});
+    if (each.ladder_steps > 0) row.push_back(std::to_string(each.config.steps));
     table.add(row);
-    for (double rate : rates) list.push_back(each.folder_name(rate));
-    runs += rates.size();
+    for (double rate : rates) list.push_back(each.ladder_folder_name(rate));
+    runs += rates.size() + (each.ladder_steps > 0 ? 1 : 0);
     ++combinations;
   }
   if (as_json) return print_json(list);
@@ -102,15 +129,20 @@ Json json_of(const SweepRow& row) {
           {"folder", row.folder}};
 }
 
-Json json_of(const SweepResult& result, const std::string& folder) {
+Json json_of(const SweepResult& result, const std::vector<BestRun>& bests,
+             const std::string& folder) {
   Json combinations = Json::array();
-  for (const SweptCombination& each : result.combinations) {
-    Json settings = Json::object(), runs = Json::array();
+  for (size_t i = 0; i < result.combinations.size(); ++i) {
+    const SweptCombination& each = result.combinations[i];
+    Json settings = Json::object(), runs = Json::array(), best = nullptr;
     for (const auto& [key, value] : each.combination.settings) settings[key] = value;
-    for (const SweepRow& row : each.rows) runs.push_back(json_of(row));
-    const SweepRow* best = each.best();
-    combinations.push_back(
-        {{"settings", settings}, {"best", best ? json_of(*best) : Json(nullptr)}, {"runs", runs}});
+    for (const SweepRow* row : each.all_rows()) runs.push_back(json_of(*row));
+    if (each.best()) {
+      best = json_of(*each.best());
+      if (std::isfinite(bests[i].test_bpc)) best["test_bpc"] = bests[i].test_bpc;
+      if (std::isfinite(bests[i].step_ms)) best["step_ms"] = bests[i].step_ms;
+    }
+    combinations.push_back({{"settings", settings}, {"best", best}, {"runs", runs}});
   }
   return {{"sweep", folder}, {"finished", result.finished}, {"combinations", combinations}};
 }
@@ -123,29 +155,12 @@ void print_best(const SweepResult& result) {
     if (each.rows.empty()) continue;
     std::vector<std::string> row = cells_of(each.combination.settings);
     const SweepRow* best = each.best();
-    row.push_back(std::to_string(each.rows.size()));
+    row.push_back(std::to_string(each.all_rows().size()));
     row.push_back(best ? short_number(best->rate) : "-");
     row.push_back(best ? fmt::format("{:.4f}", best->outcome.valid_bpc) : "diverged");
     table.add(row);
   }
   table.print();
-}
-
-// Training loss of every combination's best run.
-void write_curves(const SweepResult& result, const Options& options) {
-  constexpr size_t kPoints = 25;  // a mean over this share of a run still shows its shape
-  std::vector<NamedCurve> curves;
-  size_t longest = 1;
-  for (const SweptCombination& each : result.combinations) {
-    const SweepRow* best = each.best();
-    if (!best) continue;
-    auto path = std::filesystem::path(options.folder) / best->folder / "metrics.jsonl";
-    curves.push_back({short_name(result, each), read_metric(path, "loss")});
-    longest = std::max(longest, curves.back().curve.steps.size());
-  }
-  auto window = static_cast<int64_t>(std::max<size_t>(1, longest / kPoints));
-  write_file(options.curves,
-             loss_curves_figure(curves, "training loss, nats per character", window));
 }
 
 void write_figures(const SweepResult& result, const SweepPlan& plan, const Options& options) {
@@ -156,33 +171,43 @@ void write_figures(const SweepResult& result, const SweepPlan& plan, const Optio
   if (!options.residual_figure.empty()) {
     write_file(options.residual_figure, residual_figure(result));
   }
-  if (!options.curves.empty()) write_curves(result, options);
+  if (!options.curves.empty()) {
+    write_curves(result, options.folder, options.curves, options.curves_by);
+  }
 }
 
-SweepResult execute(const SweepPlan& plan, const Options& options) {
+// One small model leaves most of a GPU idle; on processors every run has all threads.
+int default_jobs(const Device& device) {
+  constexpr int kOnGpu = 8;
+  return &device == &cpu_device() ? 1 : kOnGpu;
+}
+
+SweepResult execute(const SweepPlan& plan, const Options& options, const Device& device) {
   plan.combinations();  // mistakes come before the text is read
   Corpus corpus = load_corpus(plan.base.train_text, plan.base.valid_text, options.cache);
   set_thread_count(0);
-  set_thread_count(std::max(1, thread_count() / options.jobs));
+  int jobs = options.jobs.value_or(default_jobs(device));
+  set_thread_count(std::max(1, thread_count() / jobs));
   StopSignal stop;
   ProgressLine line(stderr);
   SweepOptions sweep_options{.folder = options.folder,
-                             .jobs = options.jobs,
+                             .jobs = jobs,
                              .stop = [&] { return stop.arrived(); },
                              .progress = [&](const std::string& text) { line.update(text); }};
   auto warn = [](const std::string& text) { fmt::print(stderr, "sigma1: {}\n", text); };
-  return sweep(plan, sweep_options, training_run(corpus, warn));
+  return sweep(plan, sweep_options, training_run(corpus, warn, device));
 }
 
 void run(const Options& options) {
   SweepPlan plan = plan_from(options);
   if (options.dry_run) return list_runs(plan, options.json);
-  if (options.folder.empty()) throw Error("--out: expected a folder to keep the runs in");
-  if (options.jobs < 1) throw Error("--jobs: expected 1 or more, got {}", options.jobs);
-  figure_keys(plan);
-  SweepResult result = execute(plan, options);
+  check(plan, options);
+  const Device& device = find_device(options.device);
+  SweepResult result = execute(plan, options, device);
+  std::string test_text = result.finished ? options.test_text : "";
+  std::vector<BestRun> bests = best_runs(result, options.folder, test_text, device);
   if (options.json) {
-    print_json(json_of(result, options.folder));
+    print_json(json_of(result, bests, options.folder));
   } else {
     print_best(result);
   }
@@ -191,6 +216,7 @@ void run(const Options& options) {
     return;
   }
   write_figures(result, plan, options);
+  if (!options.table.empty()) write_file(options.table, sweep_table(result, bests));
 }
 
 void add_options(CLI::App& command, Options& options) {
@@ -201,10 +227,13 @@ void add_options(CLI::App& command, Options& options) {
                      "combination is run");
   command.add_option("--ladder", options.ladder,
                      "Learning rates START:LIMIT, each twice the one before");
+  command.add_option("--ladder-steps", options.ladder_steps,
+                     "Steps of a ladder's runs; the best rate is then run for all steps");
   command.add_option("--threshold", options.threshold,
                      "Bits per character above the best that end a ladder [0.1]");
   command.add_option("--out", options.folder, "Folder of the sweep: made, or gone on with");
-  command.add_option("--jobs", options.jobs, "Runs side by side")->capture_default_str();
+  command.add_option("--jobs", options.jobs, "Runs side by side [1; 8 on a GPU]");
+  command.add_option("--device", options.device, kDeviceHelp)->capture_default_str();
   command.add_option("--cache", options.cache, "Folder to keep token ids in between calls");
   command.add_option("--figure", options.figure, "Draw best values as SVG");
   command.add_option("--figure-by", options.figure_by, "Keys that make a column of the figure");
@@ -213,6 +242,12 @@ void add_options(CLI::App& command, Options& options) {
       "--residual-figure", options.residual_figure,
       "Compare residual weightings as SVG: context, depth, method and residual varied");
   command.add_option("--curves", options.curves, "Draw the best runs' training loss as SVG");
+  command
+      .add_option("--curves-by", options.curves_by,
+                  "Keys whose values have a figure of curves each")
+      ->delimiter(',');
+  command.add_option("--table", options.table, "Write the best runs as a Markdown table");
+  command.add_option("--test", options.test_text, "A text to evaluate the best runs on");
   command.add_flag("--dry-run", options.dry_run, "Only list the runs");
   command.add_flag("--json", options.json, "Print the results as JSON");
 }
