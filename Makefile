@@ -1,6 +1,6 @@
 # The front door. `demo` and `test` install what is missing, configure, build and run.
 .DEFAULT_GOAL := help
-.PHONY: help build demo test bench format lint check-format check-layering asan tsan cuda interop clean
+.PHONY: help build demo test bench format lint check-format check-layering asan tsan cuda check-cuda interop clean
 SHELL := /bin/bash
 
 CORES := $(shell nproc)
@@ -38,6 +38,9 @@ cuda: ## Build the tests that need a GPU (nvcc required) and run them; without a
 	@scripts/install_dependencies build
 	@scripts/build cuda test_gpu
 	@ctest --preset cuda --label-regex gpu
+
+check-cuda: ## On a machine with a GPU: its tests, compute-sanitizer, and training steps beside PyTorch's
+	@scripts/check_cuda
 
 format: ## Format all sources
 	@scripts/install_dependencies lint

@@ -1,173 +1,55 @@
-// `sigma1 bench cpu`: how near a training step is to the least it can take, all in one run, as
-// ratios: machines differ, ratios less.
-#include <algorithm>
-#include <map>
-
-#include "sigma1/base/error.h"
-#include "sigma1/base/parallel.h"
-#include "sigma1/runtime/gemm_floor.h"
-#include "sigma1/train/model_scales.h"
-#include "sigma1/train/scale_log.h"
-#include "tools/sigma1/commands.h"
-#include "tools/sigma1/output.h"
+// `sigma1 bench`: how near a training step is to the least it can take, all in one run, as ratios:
+// machines differ, ratios less.
+#include "tools/sigma1/bench.h"
 
 namespace sigma1 {
-namespace {
 
-struct Options {
-  std::string context = "attention", profile;
-  int64_t depth = 8, vocabulary = 5008;
-  int rounds = 7, threads = 0;
-  bool json = false;
-};
-
-struct Setting {
-  std::string name, method, precision;
-};
-
-const Setting kSettings[] = {{"fp32", "none", "fp32"},
-                             {"unit fp32", "unit", "fp32"},
-                             {"unit bf16", "unit", "bf16"},
-                             {"unit fp16", "unit", "fp16"},
-                             {"unit fp8", "unit", "fp8"}};
-
-struct Bench {
-  Setting setting;
-  std::unique_ptr<Session> session;
-  double best_ms = INFINITY;
-};
-
-template <class Action>
-double milliseconds(Action action) {
-  auto start = std::chrono::steady_clock::now();
-  action();
-  return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start)
-      .count();
+void add_model_options(CLI::App& command, BenchModel& model) {
+  command.add_option("--context", model.context, "attention, conv or rnn")->capture_default_str();
+  command.add_option("--depth", model.depth, "Layers [8, of rnn 2]")
+      ->check(CLI::Range(int64_t{1}, int64_t{1000}));
+  command.add_option("--vocabulary", model.vocabulary, "Characters")
+      ->check(CLI::Range(int64_t{2}, int64_t{20000}))
+      ->capture_default_str();
 }
 
-std::unique_ptr<Session> make_session(const Setting& setting, const Options& options,
-                                      const Corpus& corpus) {
+TrainConfig bench_config(const BenchModel& model, const BenchSetting& setting) {
+  constexpr int64_t kDepth = 8, kRecurrentDepth = 2;
   TrainConfig config;
   config.method = setting.method;
   config.precision = setting.precision;
-  config.size.context = options.context;
-  config.size.depth = options.depth;
-  return std::make_unique<Session>(config, corpus);
+  config.size.context = model.context;
+  config.size.depth = model.depth > 0          ? model.depth
+                      : model.context == "rnn" ? kRecurrentDepth
+                                               : kDepth;
+  return config;
 }
 
-struct Row {
-  std::string name;
-  double ms, floor_ms;
-};
+Corpus bench_corpus(const BenchModel& model) { return random_corpus(model.vocabulary, 1 << 16, 0); }
 
-// All that a record of every tensor costs, as the trainer makes it.
-void look(const Session& session, ScaleProbe& probe, const Corpus& corpus) {
-  copy_state(session, probe);
-  write_batch(probe.store(), step_batch(session.config(), corpus, session.step()));
-  scales_line(session.step(), probe.measure());
+nlohmann::ordered_json json_of(const std::vector<BenchRow>& rows) {
+  nlohmann::ordered_json list = nlohmann::ordered_json::array();
+  for (const BenchRow& row : rows) {
+    list.push_back(
+        {{"name", row.name}, {"ms", row.ms}, {"floor_ms", row.floor_ms}, {"ratio", row.ratio}});
+  }
+  return list;
 }
 
-// Rounds of all settings, one after another, so that a disturbance hits all alike.
-std::vector<Row> measure(const Options& options, const Corpus& corpus) {
-  std::vector<Bench> benches;
-  for (const Setting& setting : kSettings) {
-    benches.push_back({setting, make_session(setting, options, corpus)});
-    benches.back().session->train_step();
-  }
-  double floor = INFINITY, probe_ms = INFINITY;
-  const Session& probed = *benches.back().session;
-  ScaleProbe probe(probed.config(), probed.joins(), {});
-  for (int i = 0; i < options.rounds; ++i) {
-    floor = std::min(floor, 1e3 * gemm_floor(benches[0].session->gradients(), 1));
-    for (Bench& bench : benches) {
-      double step = milliseconds([&] { bench.session->train_step(); });
-      bench.best_ms = std::min(bench.best_ms, step);
-    }
-    probe_ms =
-        std::min(probe_ms, milliseconds([&] { look(*benches.back().session, probe, corpus); }));
-  }
-  double fp32 = benches[0].best_ms, unit = benches[1].best_ms;
-  std::vector<Row> rows{{"fp32 step / its matrix products", fp32, floor},
-                        {"unit-scaled fp32 step / unscaled", unit, fp32}};
-  for (size_t i = 2; i < benches.size(); ++i) {
-    rows.push_back({benches[i].setting.name + " step / unit fp32", benches[i].best_ms, unit});
-  }
-  double hundred = 100 * benches.back().best_ms;
-  rows.push_back({"100 unit fp8 steps with one probe / without", hundred + probe_ms, hundred});
-  return rows;
-}
-
-void print_profile(const Options& options, const Corpus& corpus) {
-  for (const Setting& setting : kSettings) {
-    if (setting.name != options.profile) continue;
-    std::unique_ptr<Session> session = make_session(setting, options, corpus);
-    session->train_step();
-    session->train_step();
-    std::map<std::string_view, std::pair<double, int>> by_op;
-    for (const InstructionTime& each : session->gradients().profile(1)) {
-      by_op[each.op].first += each.milliseconds;
-      ++by_op[each.op].second;
-    }
-    Table table({"op", "nodes", "ms"});
-    for (const auto& [op, sum] : by_op) {
-      table.add({std::string(op), fmt::format("{}", sum.second), fmt::format("{:.2f}", sum.first)});
-    }
-    table.print();
-    MemoryUse memory = session->gradients().memory();
-    fmt::print("arena {:.1f} MB, at least {:.1f} MB; workspace {:.1f} MB\n",
-               static_cast<double>(memory.arena) / 1e6,
-               static_cast<double>(memory.lower_bound) / 1e6,
-               static_cast<double>(memory.workspace) / 1e6);
-    return;
-  }
-  throw Error("--profile: expected fp32, unit fp32, unit bf16, unit fp16 or unit fp8, got '{}'",
-              options.profile);
-}
-
-void run(const Options& options) {
-  set_thread_count(options.threads);
-  Corpus corpus = random_corpus(options.vocabulary, 1 << 16, 0);
-  if (!options.profile.empty()) return print_profile(options, corpus);
-  std::vector<Row> rows = measure(options, corpus);
-  if (options.json) {
-    nlohmann::ordered_json list = nlohmann::ordered_json::array();
-    for (const Row& row : rows) {
-      list.push_back({{"name", row.name},
-                      {"ms", row.ms},
-                      {"floor_ms", row.floor_ms},
-                      {"ratio", row.ms / row.floor_ms}});
-    }
-    return print_json(list);
-  }
+void print_rows(const std::vector<BenchRow>& rows, int digits) {
   Table table({"what", "ms", "against, ms", "ratio"});
-  for (const Row& row : rows) {
-    table.add({row.name, fmt::format("{:.1f}", row.ms), fmt::format("{:.1f}", row.floor_ms),
-               fmt::format("{:.3f}", row.ms / row.floor_ms)});
+  for (const BenchRow& row : rows) {
+    table.add({row.name, fmt::format("{:.{}f}", row.ms, digits),
+               fmt::format("{:.{}f}", row.floor_ms, digits), fmt::format("{:.3f}", row.ratio)});
   }
   table.print();
 }
 
-}  // namespace
-
 void add_bench(CLI::App& app) {
-  auto options = std::make_shared<Options>();
   CLI::App* bench = app.add_subcommand("bench", "Speed, as ratios measured in one run");
   bench->require_subcommand(1);
-  CLI::App* command = bench->add_subcommand(
-      "cpu", "A training step of the character model against its matrix products alone");
-  command->add_option("--context", options->context, "attention, conv or rnn");
-  command->add_option("--depth", options->depth, "Layers");
-  command->add_option("--vocabulary", options->vocabulary, "Characters")
-      ->check(CLI::Range(int64_t{2}, int64_t{20000}));
-  command
-      ->add_option("--rounds", options->rounds, "Steps of each setting, of which the best counts")
-      ->check(CLI::Range(1, 1000));
-  command->add_option("--threads", options->threads, "Threads; 0: all cores");
-  command->add_option("--profile", options->profile,
-                      "Instead: where the step of one setting spends its time, e.g. \"unit fp8\"");
-  command->add_flag("--json", options->json, "Print JSON: a list of {name, ms, floor_ms, ratio}");
-  command->footer("Examples:\n  sigma1 bench cpu\n  sigma1 bench cpu --profile \"unit fp8\"");
-  command->callback([options] { run(*options); });
+  add_bench_cpu(*bench);
+  add_bench_cuda(*bench);
 }
 
 }  // namespace sigma1

@@ -1,0 +1,49 @@
+#include "sigma1/runtime/product_floor.h"
+
+#include <gtest/gtest.h>
+
+#include "sigma1/analysis/matrix_products.h"
+#include "sigma1/ops/attention.h"
+#include "sigma1/ops/linear.h"
+#include "sigma1/ops/pointwise.h"
+
+namespace sigma1 {
+namespace {
+
+// A layer of each kind that multiplies, and one that does not.
+void build(Graph& graph) {
+  Value x = graph.input("x", {{2, 6, 8}});
+  Value w = graph.parameter("w", {8, 8}, {});
+  Value q = relu(matmul(x, w));
+  Value k = matmul(x, w);
+  graph.mark_output("y", attention(q, k, x, {.heads = 2}));
+  for (int i = 0; i < graph.size(); ++i) graph.node(i).storage = {Cast{find_format("fp16").format}};
+}
+
+TEST(ProductFloor, HasTheProductsOfTheGraphAndNothingElse) {
+  Graph graph;
+  build(graph);
+  std::shared_ptr<Graph> alone = products_alone(graph);
+  EXPECT_EQ(product_flops(*alone), product_flops(graph));
+  int operands = 0, products = 0;
+  for (const Node& node : alone->nodes()) {
+    ++(node.op == &matmul_op ? products : operands);
+    ASSERT_EQ(node.storage.size(), 1U);
+    EXPECT_EQ(node.storage[0].format, find_format("fp16").format) << node.name;
+  }
+  EXPECT_EQ(products, 4);  // two of weights, scores, and the sum of values
+  EXPECT_EQ(operands, 5);  // the first two share both, the others one
+  EXPECT_EQ(alone->outputs().size(), 4U);
+}
+
+TEST(ProductFloor, RunsOnADevice) {
+  Graph graph;
+  build(graph);
+  ProductFloor floor(graph, cpu_device());
+  floor.run();
+  floor.run();
+  floor.finish();
+}
+
+}  // namespace
+}  // namespace sigma1
