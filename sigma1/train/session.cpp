@@ -280,7 +280,8 @@ StepResult Session::finish_step() {
     fail(static_cast<int64_t>(bad_step) - 1, result.loss);
   }
   result.skipped = bad_step != 0;
-  if (result.skipped) store_.device().write(bad_step_->data(), "\0\0\0\0\0\0\0", 8);
+  constexpr uint64_t kNone = 0;
+  if (result.skipped) store_.device().write(bad_step_->data(), &kNone, sizeof(kNone));
   if (scales_by_itself()) scaler_.saw(result.skipped);
   return result;
 }
