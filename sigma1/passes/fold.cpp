@@ -4,6 +4,7 @@
 #include "sigma1/graph/sources.h"
 #include "sigma1/ops/pointwise.h"
 #include "sigma1/ops/residual.h"
+#include "sigma1/ops/shape.h"
 #include "sigma1/passes/differentiate.h"
 #include "sigma1/passes/lowering.h"
 
@@ -27,7 +28,7 @@ class Folder {
 
   void down() {
     for (int i = 0; i < graph_.size(); ++i) {
-      if (is_scaler(i)) move_down(i);
+      if (is_scaler(i) || graph_.node(i).op == &reshape_op) move_down(i);
     }
     drop_vanished();
   }
@@ -92,10 +93,9 @@ class Folder {
            std::ranges::all_of(found->second, [&](int reader) { return takes_weights(reader); });
   }
 
-  // A factor goes to all readers, if each can take it.
+  // A factor goes to all readers, if each can take it. A reshape without one is a mere name.
   void move_down(int i) {
-    if (factor(i) == 1) vanished_[index(i)] = true;
-    if (vanished_[index(i)]) return;
+    if (factor(i) == 1) return forget_factor(i);
     const std::vector<int>& readers = readers_[{i, 0}];
     if (static_cast<int>(readers.size()) != uses_[index(i)][0]) return;  // an output of the graph
     for (int reader : readers) {
@@ -108,7 +108,13 @@ class Folder {
       if (reader != last) absorb(reader, i);
       last = reader;
     }
-    vanished_[index(i)] = true;
+    forget_factor(i);
+  }
+
+  void forget_factor(int i) {
+    vanished_[index(i)] = is_scaler(i);
+    graph_.node(i).alpha = 1;
+    graph_.node(i).output_factors.clear();
   }
 
   bool takes_weights(int i) const {

@@ -59,7 +59,7 @@ class Lowering {
     std::string format = wanted != "fp8" ? wanted : gradient ? "e5m2" : "e4m3";
     Graph& graph = *value.graph;
     const Node& node = graph.node(value.node);
-    if (node.op == &reshape_op) {
+    if (node.op == &reshape_op && node.factor(0) == 1) {
       Value before = node.inputs.front();
       Value cast_before = for_product(before, node_name, gradient);
       return cast_before == before ? value : reshaped(cast_before, value);

@@ -52,7 +52,8 @@ TEST(Fold, KeepsRandomModels) {
 
 TEST(Fold, KeepsEveryModel) {
   for (const TrainingCase& each : training_cases()) {
-    for (Scheme scheme : {Scheme::paper, Scheme::exact}) {
+    for (std::optional<Scheme> scheme :
+         {std::optional<Scheme>(), std::optional(Scheme::paper), std::optional(Scheme::exact)}) {
       SCOPED_TRACE(each.name);
       Graph graph;
       build_training_graph(graph, each, scheme);
@@ -71,6 +72,22 @@ TEST(Fold, LeavesNoNodeThatOnlyScales) {
           scheme == 0 ? std::nullopt : std::optional(scheme == 1 ? Scheme::paper : Scheme::exact));
       fold(graph);
       EXPECT_EQ(count_scalers(graph), 0) << each.name << ", scheme " << scheme;
+    }
+  }
+}
+
+// A factor that cancels leaves 1 − 1e-16 behind, too.
+TEST(Fold, LeavesNoReshapeWithAFactor) {
+  for (const TrainingCase& each : training_cases()) {
+    for (int scheme = 0; scheme < 3; ++scheme) {
+      Graph graph;
+      build_training_graph(
+          graph, each,
+          scheme == 0 ? std::nullopt : std::optional(scheme == 1 ? Scheme::paper : Scheme::exact));
+      fold(graph);
+      for (const Node& node : graph.nodes()) {
+        if (node.op == &reshape_op) EXPECT_EQ(node.factor(0), 1) << each.name << ": " << node.name;
+      }
     }
   }
 }

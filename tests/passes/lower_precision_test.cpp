@@ -12,6 +12,7 @@
 #include "sigma1/passes/differentiate.h"
 #include "sigma1/passes/lowering.h"
 #include "tests/models/training_graph.h"
+#include "tests/passes/same_outputs.h"
 
 namespace sigma1 {
 namespace {
@@ -200,6 +201,21 @@ TEST(LowerPrecision, LooksThroughAReshape) {
   }
   EXPECT_EQ(of_activations, 1);
   EXPECT_EQ(count_casts(graph), 3);
+}
+
+// A factor that fold could not pass on is part of the value.
+TEST(LowerPrecision, KeepsTheFactorOfAReshape) {
+  Graph graph;
+  Value x = graph.input("x", {{2, 3, 4}}, false);
+  Value w = graph.parameter("w", {4, 5}, {});
+  Value flat = reshape(relu(x), {6, 4});
+  graph.node(flat.node).alpha = 0.25;
+  graph.mark_output("y", matmul(flat, w));
+  Bindings bindings{{"x", Tensor({2, 3, 4}, std::vector<double>(24, 1.0))},
+                    {"w", Tensor({4, 5}, std::vector<double>(20, 1.0))}};
+  Outputs before = outputs_of(graph, bindings);
+  lower_precision(graph, Precision::named("fp8"));
+  expect_same_outputs(outputs_of(graph, bindings), before, 1e-12);
 }
 
 TEST(LowerPrecision, CurrentScalingFindsTheScaleItself) {
