@@ -16,9 +16,9 @@ Buffer placed(Buffer buffer, std::vector<DeviceBytes>& memory) {
   return buffer;
 }
 
-// Runs `body` once, and then `launches` times as one graph; microseconds of one of those.
-template <class Body>
-double time_in_graph(int launches, Body body) {
+}  // namespace
+
+double microseconds_of(int launches, const std::function<void()>& body) {
   cudaStream_t stream = cuda::stream();
   cudaGraph_t graph = nullptr;
   cudaGraphExec_t ready = nullptr;
@@ -47,8 +47,6 @@ double time_in_graph(int launches, Body body) {
   return 1e3 * static_cast<double>(shortest) / launches;
 }
 
-}  // namespace
-
 double microseconds_of(const KernelCall& call, const Attributes& attributes) {
   std::vector<DeviceBytes> memory;
   std::vector<Buffer> inputs, outputs;
@@ -72,7 +70,7 @@ double microseconds_of(const KernelCall& call, const Attributes& attributes) {
   DeviceBytes workspace(cuda_device(), std::max<int64_t>(room, 1));
   Launch launch = launch_with({workspace.data(), static_cast<size_t>(room)});
   constexpr int kLaunches = 20;
-  return time_in_graph(kLaunches, [&] { kernel.run(launch); });
+  return microseconds_of(kLaunches, [&] { kernel.run(launch); });
 }
 
 }  // namespace sigma1

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "sigma1/backend/cuda/attention_mma.cuh"
+#include "sigma1/backend/cuda/attention_widened.cuh"
 #include "sigma1/backend/cuda/kernel_table.h"
 #include "sigma1/backend/cuda/product.cuh"
 
@@ -75,7 +76,10 @@ __global__ void __launch_bounds__(kThreads, 1) attend(Attention a, View y, float
   store_rows<Size>(a, y, queries, i0, a.tq, 1, results);
 }
 
-void run_attention(const Launch& launch) {
+void run_attention(const Launch& given) {
+  WidenedInputs widened(given);
+  widened.widen();
+  const Launch launch = widened.launch();
   Attention a(launch);
   if (uses_tensor_cores(a)) return run_attention_mma(launch);
   with_tile_size(a, [&]<class Size>(Size) {
@@ -84,8 +88,10 @@ void run_attention(const Launch& launch) {
   });
 }
 
+int64_t attention_workspace(const Launch& launch) { return WidenedInputs(launch).bytes(); }
+
 constexpr Kernel kKernels[] = {
-    {&attention_op, run_attention},
+    {&attention_op, run_attention, attention_workspace},
     {&attention_grad_op, run_attention_grad, attention_grad_workspace},
 };
 

@@ -21,7 +21,7 @@ struct ColumnBlock {
   static constexpr int kGrads = kChunk, kSkewed = 2 * kChunk;
   static constexpr int kOwnedRow = kSkewed + (kOfDistances ? 2 : 1) * kWindow;
   static constexpr int kRows = kOwnedRow + (kOfDistances ? 1 : 2) * kOwned;
-  static constexpr int kRowsFloats = kRows * Size::kStride / 2;
+  static constexpr int kRowsFloats = Size::floats(kRows * Size::kStride);
   static constexpr int kFloats = kRowsFloats + kWarps * Skewed::kFloats;
   static_assert(parts_floats<Size>() <= kFloats);
 
@@ -144,7 +144,7 @@ struct ColumnBlock {
     for (int n = 0; n < 8; ++n) {
       float4 query = queries.rows[n / 4 * 2 + n % 2];
       float& score = scores[n / 4][n % 4];
-      float p = fast_exp2(score * scale - (query.x - Power::kExponent)) * query.y;
+      float p = fast_exp2(score * scale - query.x) * query.y / kOfWeights;
       score = (seen >> n & 1) != 0 ? p : 0;
     }
   }

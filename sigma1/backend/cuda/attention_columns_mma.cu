@@ -21,12 +21,12 @@ __device__ void grad_keys(const Attention& a, const Pair& at, const RowGrad* row
     Tiles<2> scores = {}, dscores = {};
     block.score(scores);
     block.softmax(i0, queries, scores);
-    Factor<typename Size::Element> weights(scores[0], scores[1]);
-    add_warp_products<Size>(weights.at, block.grads(), of_values);
+    Factor<Size> weights(scores[0], scores[1]);
+    add_warp_products<Size>(weights, block.grads(), of_values);
     block.score_grads(dscores);
     Block::softmax_grad(queries, power.scale, scores, dscores);
-    Factor<typename Size::Element> dweights(dscores[0], dscores[1]);
-    add_warp_products<Size>(dweights.at, block.queries(), of_keys);
+    Factor<Size> dweights(dscores[0], dscores[1]);
+    add_warp_products<Size>(dweights, block.queries(), of_keys);
   });
   auto store_to = [&](const Gradient& gradient, float inverse) {
     return [&, factor = gradient.factor * inverse](int row, int x, float2 two) {
@@ -52,8 +52,8 @@ __device__ void grad_distances(const Attention& a, const Pair& at, const GradRoo
     block.softmax(i0, queries, scores);
     block.score_grads(dscores);
     Block::softmax_grad(queries, power.scale, scores, dscores);
-    Factor<typename Size::Element> dweights(dscores[0], dscores[1]);
-    add_warp_products<Size>(dweights.at, block.queries(), sums);
+    Factor<Size> dweights(dscores[0], dscores[1]);
+    add_warp_products<Size>(dweights, block.queries(), sums);
   });
   View by_sample = {rooms.by_sample, Type::fp32, false, nullptr, a.batch * a.tk * a.width};
   sum_parts<Size>(room, sums, [&](int row, int x, float2 two) {
@@ -63,9 +63,15 @@ __device__ void grad_distances(const Attention& a, const Pair& at, const GradRoo
   add_samples(a, at, rooms, kOwned, drelative);
 }
 
+template <class Size>
+constexpr int kRoomFloats = std::max(ColumnBlock<Size, true>::kFloats,
+                                     ColumnBlock<Size, false>::kFloats);
+template <class Size>
+constexpr bool kFits = kRoomFloats<Size> * sizeof(float) <= kMostShared;
+
 // Tiles of keys, and of distances where there are any: those that most queries see first.
 template <class Size>
-__global__ void __launch_bounds__(kThreads, Size::kBlocksOfSm)
+__global__ void __launch_bounds__(kThreads, Size::kIsFp32 ? 1 : Size::kBlocksOfSm)
     grad_columns(Attention a, GradRooms rooms, ColumnGrads to) {
   extern __shared__ float4 shared[];
   auto* room = reinterpret_cast<float*>(shared);
@@ -82,12 +88,19 @@ __global__ void __launch_bounds__(kThreads, Size::kBlocksOfSm)
 
 }  // namespace
 
+bool has_column_grads(const Attention& a) {
+  bool fits = false;
+  with_mma_size(a, [&]<class Size>(Size) { fits = kFits<Size>; });
+  return fits;
+}
+
 void run_column_grads(const Attention& a, const GradRooms& rooms, const ColumnGrads& to) {
   with_mma_size(a, [&]<class Size>(Size) {
-    int floats = a.has_relative ? ColumnBlock<Size, true>::kFloats : 0;
-    floats = max(floats, ColumnBlock<Size, false>::kFloats);
-    launch_tiles(grad_columns<Size>, a.pairs() * rooms.tiles * (a.has_relative ? 2 : 1), floats, a,
-                 rooms, to);
+    if constexpr (kFits<Size>) {
+      int floats = a.has_relative ? kRoomFloats<Size> : ColumnBlock<Size, false>::kFloats;
+      launch_tiles(grad_columns<Size>, a.pairs() * rooms.tiles * (a.has_relative ? 2 : 1), floats,
+                   a, rooms, to);
+    }
   });
 }
 

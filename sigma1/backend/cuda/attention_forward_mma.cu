@@ -1,6 +1,7 @@
 // Attention by tensor cores: as attention.cu does, the largest logit and sum so far are kept, here
 // by each warp for its keys; what they have is put together at the end.
 #include "sigma1/backend/cuda/attention_queries.cuh"
+#include "sigma1/backend/cuda/attention_tall.cuh"
 
 namespace sigma1::cuda {
 namespace {
@@ -80,7 +81,7 @@ __global__ void __launch_bounds__(kThreads, Size::kBlocksOfSm)
   for (int j0 = 0; j0 < block.seen; j0 += Block::kChunk) {
     if (j0 > 0) __syncthreads();
     block.copy_chunk(j0, a.k, a.v);
-    LeftRows<Size> q = block.left_rows(a.q);
+    typename Block::Queries q = block.queries();
     wait_copies<1>();
     __syncthreads();
     if (!block.has_keys(j0)) continue;
@@ -93,8 +94,8 @@ __global__ void __launch_bounds__(kThreads, Size::kBlocksOfSm)
     __syncwarp();
 #pragma unroll
     for (int t = 0; t < Block::kTiles; t += 2) {
-      Factor<typename Size::Element> weights(scores[t], scores[t + 1]);
-      add_warp_products<Size>(weights.at, block.summed() + t * 8 * Size::kStride, results);
+      Factor<Size> weights(scores[t], scores[t + 1]);
+      add_warp_products<Size>(weights, block.summed() + t * 8 * Size::kStride, results);
     }
   }
   if (lane_of_warp() % 4 == 0) {
@@ -113,8 +114,10 @@ __global__ void __launch_bounds__(kThreads, Size::kBlocksOfSm)
 bool uses_tensor_cores(const Attention& a) {
   constexpr int64_t kLongest = int64_t{1} << 30;
   constexpr uintptr_t kAlignment = 16;
-  if (a.q.type != Type::fp16 && a.q.type != Type::bf16) return false;
-  if (a.d % 16 != 0 || a.d > 128 || max(a.tq, a.tk) > kLongest) return false;
+  bool is_fp32 = a.q.type == Type::fp32;
+  if (!is_fp32 && a.q.type != Type::fp16 && a.q.type != Type::bf16) return false;
+  int unit = is_fp32 ? 4 : 16;
+  if (a.d % unit != 0 || a.d > 128 || max(a.tq, a.tk) > kLongest) return false;
   auto fits = [&](const View& view) {
     return view.type == a.q.type && view.scale == nullptr &&
            reinterpret_cast<uintptr_t>(view.data) % kAlignment == 0;
@@ -125,6 +128,7 @@ bool uses_tensor_cores(const Attention& a) {
 
 void run_attention_mma(const Launch& launch) {
   Attention a(launch);
+  if (uses_tall(a)) return run_attention_tall(launch);
   with_mma_size(a, [&]<class Size>(Size) {
     launch_tiles(attend<Size>, a.pairs() * ((a.tq + kOwned - 1) / kOwned),
                  QueryBlock<Size>::kFloats, a, view_of(launch.out()), launch.factor());

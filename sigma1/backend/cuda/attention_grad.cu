@@ -3,6 +3,8 @@
 // softmax; then each block owns what it sums: a tile of queries, of keys and values, or, one sample
 // at a time, of distances.
 #include "sigma1/backend/cuda/attention_grad_mma.cuh"
+#include "sigma1/backend/cuda/attention_tall.cuh"
+#include "sigma1/backend/cuda/attention_widened.cuh"
 #include "sigma1/backend/cuda/product.cuh"
 
 namespace sigma1::cuda {
@@ -259,17 +261,22 @@ int64_t row_sums_bytes(const Attention& a) {
 }  // namespace
 
 // What is summed over samples: an array by distance of each.
-int64_t attention_grad_workspace(const Launch& launch) {
-  Attention a(launch);
+int64_t attention_grad_workspace(const Launch& given) {
+  WidenedInputs widened(given);
+  Attention a(widened.launch());
   int64_t sums = a.has_relative ? a.batch * a.tk * a.width : 0;
   // Whether tensor cores will be used is known when there is data.
-  return std::max(row_sums_bytes(a) + sums * static_cast<int64_t>(sizeof(float)),
-                  GradRooms(a, nullptr).bytes);
+  int64_t in_fp32 = row_sums_bytes(a) + sums * static_cast<int64_t>(sizeof(float));
+  return widened.bytes() + std::max({in_fp32, GradRooms(a, nullptr).bytes, tall_grad_workspace(a)});
 }
 
-void run_attention_grad(const Launch& launch) {
+void run_attention_grad(const Launch& given) {
+  WidenedInputs widened(given);
+  widened.widen();
+  const Launch launch = widened.launch();
   Attention a(launch);
-  if (uses_tensor_cores(a)) return run_attention_grad_mma(launch);
+  bool has_mma = GradRooms(a, nullptr).kept.columns > 0 || has_column_grads(a);
+  if (uses_tensor_cores(a) && has_mma) return run_attention_grad_mma(launch);
   auto* rows = reinterpret_cast<RowSums*>(launch.workspace.data());
   auto* sums = reinterpret_cast<float*>(launch.workspace.data() + row_sums_bytes(a));
   View by_sample = fp32_view(sums, a.batch * a.tk * a.width);

@@ -5,6 +5,7 @@
 // which that launch computes them again (attention_columns_mma.cu).
 #include "sigma1/backend/cuda/attention_grad_mma.cuh"
 #include "sigma1/backend/cuda/attention_queries.cuh"
+#include "sigma1/backend/cuda/attention_tall.cuh"
 #include "sigma1/backend/cuda/product.cuh"
 
 namespace sigma1::cuda {
@@ -80,10 +81,10 @@ __device__ void softmax_grad(const RowGrad (&rows)[2], float scale, Tiles<kTiles
 #pragma unroll
   for (int n = 0; n < 4; ++n) {
     const RowGrad& row = rows[n / 2];
-    float reference = row.largest - Power::kExponent;
+    float inverse = row.inverse_sum / kOfWeights;
 #pragma unroll
     for (int t = 0; t < kTiles; ++t) {
-      float p = fast_exp2(scores[t][n] - reference) * row.inverse_sum;
+      float p = fast_exp2(scores[t][n] - row.largest) * inverse;
       dscores[t][n] = p * ((dscores[t][n] - row.mean) * scale);
       scores[t][n] = p;
     }
@@ -93,7 +94,7 @@ __device__ void softmax_grad(const RowGrad (&rows)[2], float scale, Tiles<kTiles
 // A block of queries with their gradients.
 template <class Size>
 struct GradBlock : QueryBlock<Size> {
-  using Element = typename Size::Element;
+  using Code = typename Size::Code;
   using Block = QueryBlock<Size>;
   using Scores = typename Block::Scores;
   using Block::a, Block::at, Block::i0, Block::part;
@@ -102,7 +103,8 @@ struct GradBlock : QueryBlock<Size> {
 
   // Logits, and the gradients of probabilities, once the copies have come.
   __device__ void score(int j0, Scores& scores, Scores& dscores) const {
-    LeftRows<Size> q = this->left_rows(a.q), dy = this->left_rows(a.dy);
+    LeftRows<Size> dy = this->left_rows(a.dy);
+    typename Block::Queries q = this->queries();
     wait_copies<1>();
     __syncthreads();
     if (!this->has_keys(j0)) return;
@@ -120,8 +122,7 @@ struct GradBlock : QueryBlock<Size> {
   }
   // From what each warp has of them; kept for the other launch too. Returns the power of two for
   // the gradients of logits of all 16 rows.
-  __device__ Power find_rows(const RowStats (&mine)[2], const GradRooms& rooms,
-                             RowGrad (&rows)[2]) const {
+  __device__ Power find_rows(const RowStats (&mine)[2], const GradRooms& rooms) const {
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
       const RowStats& row = mine[half];
@@ -131,14 +132,15 @@ struct GradBlock : QueryBlock<Size> {
           make_float4(row.largest, row.sum, row.weighted, bound);
     }
     __syncthreads();
+    float bound = 0;
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
-      int row = tile_row(2 * half), i = i0 + row;
-      rows[half] = row_grad(this->stats() + row);
+      int i = i0 + tile_row(2 * half);
+      RowGrad row = found_row(half);
       bool keeps = part == 0 && lane_of_warp() % 4 == 0 && i < a.tq;
-      if (keeps) rooms.rows[at.pair * a.tq + i] = rows[half];
+      if (keeps) rooms.rows[at.pair * a.tq + i] = row;
+      bound = fmaxf(bound, row.bound);
     }
-    float bound = fmaxf(rows[0].bound, rows[1].bound);
 #pragma unroll
     for (int lane = 4; lane < 32; lane *= 2) {
       bound = fmaxf(bound, __shfl_xor_sync(~0U, bound, lane));
@@ -149,6 +151,10 @@ struct GradBlock : QueryBlock<Size> {
     }
     return power;
   }
+  // Each time anew, which costs less than registers.
+  __device__ RowGrad found_row(int half) const {
+    return row_grad(this->stats() + tile_row(2 * half));
+  }
   // Of the warp's keys.
   __device__ void keep_scores(const KeptScores& kept, int j0, const Scores& scores,
                               const Scores& dscores) const {
@@ -157,18 +163,18 @@ struct GradBlock : QueryBlock<Size> {
     for (int half = 0; half < 2; ++half) {
       int i = i0 + tile_row(2 * half);
       int64_t row = kept.start(at) + i * kept.columns;
-      auto* weights = reinterpret_cast<uint32_t*>(kept.weights + row + j);
-      auto* dweights = reinterpret_cast<uint32_t*>(kept.dweights + row + j);
-      uint16_t* by_distance = kept.by_distance + row + (i - j);
+      auto* weights = static_cast<Code*>(kept.weights) + row + j;
+      auto* dweights = static_cast<Code*>(kept.dweights) + row + j;
+      auto* by_distance = static_cast<Code*>(kept.by_distance) + row + (i - j);
 #pragma unroll
       for (int t = 0; t < Block::kTiles; ++t) {
-        weights[t * 4] = packed<Element>(scores[t][2 * half], scores[t][2 * half + 1]);
-        uint32_t two = packed<Element>(dscores[t][2 * half], dscores[t][2 * half + 1]);
-        dweights[t * 4] = two;
+        Two<Size>(scores[t][2 * half], scores[t][2 * half + 1]).store(weights + t * 8);
+        Two<Size> two(dscores[t][2 * half], dscores[t][2 * half + 1]);
+        two.store(dweights + t * 8);
         if (!a.has_relative) continue;
         int distance = i - j - t * 8;
-        if (distance >= 0) by_distance[-t * 8] = static_cast<uint16_t>(two);
-        if (distance >= 1) by_distance[-t * 8 - 1] = static_cast<uint16_t>(two >> 16);
+        if (distance >= 0) by_distance[-t * 8] = two.first();
+        if (distance >= 1) by_distance[-t * 8 - 1] = two.second();
       }
     }
     if (a.has_relative && j0 == 0 && part == 0) keep_zeros(kept);
@@ -176,7 +182,8 @@ struct GradBlock : QueryBlock<Size> {
   // Of distances that are too long for a query, but not for the last of the 16.
   __device__ void keep_zeros(const KeptScores& kept) const {
     int row = lane_of_warp() / 2, first = lane_of_warp() % 2 * 8;
-    uint16_t* to = kept.by_distance + kept.start(at) + (i0 + row) * kept.columns + i0;
+    Code* to =
+        static_cast<Code*>(kept.by_distance) + kept.start(at) + (i0 + row) * kept.columns + i0;
 #pragma unroll
     for (int n = first; n < first + 8; ++n) {
       if (n > row) to[n] = 0;
@@ -186,11 +193,11 @@ struct GradBlock : QueryBlock<Size> {
   __device__ void add_keys(const Scores& dscores, Tiles<Size::kTiles>& sums) const {
 #pragma unroll
     for (int t = 0; t < Block::kTiles; t += 2) {
-      Factor<Element> weights(dscores[t], dscores[t + 1]);
-      add_warp_products<Size>(weights.at, this->summed() + t * 8 * Size::kStride, sums);
+      Factor<Size> weights(dscores[t], dscores[t + 1]);
+      add_warp_products<Size>(weights, this->summed() + t * 8 * Size::kStride, sums);
     }
     if (!a.has_relative) return;
-    Band<Size> band{reinterpret_cast<uint16_t*>(this->skew())};
+    Band<Size> band{reinterpret_cast<Code*>(this->skew())};
     band.keep(dscores);
     band.add_to(this->distances(), sums);
   }
@@ -207,24 +214,21 @@ __global__ void __launch_bounds__(kThreads, Size::kBlocksOfSm)
     for (int64_t i = threadIdx.x; i < a.heads * rooms.tiles; i += kThreads) rooms.arrived[i] = 0;
   }
   RowStats stats[2];
-  RowGrad rows[2];
   typename Block::Scores scores, dscores;
-  int last = (block.seen - 1) / Block::kChunk * Block::kChunk;
-  for (int j0 = 0; j0 <= last; j0 += Block::kChunk) {
-    if (j0 > 0) __syncthreads();
+  Tiles<Size::kTiles> results = {};
+  Power power(0);
+  int last = (block.seen - 1) / Block::kChunk;
+  // There and back in one loop: its instructions have to be fetched.
+  for (int visit = 0; visit <= 2 * last; ++visit) {
+    int j0 = min(visit, 2 * last - visit) * Block::kChunk;
+    if (visit > 0) __syncthreads();
     block.copy_chunk(j0, a.v, a.k);
     block.score(j0, scores, dscores);
-    if (block.has_keys(j0)) add_stats(scores, dscores, stats);
-  }
-  Power power = block.find_rows(stats, rooms, rows);
-  Tiles<Size::kTiles> results = {};
-  for (int j0 = last; j0 >= 0; j0 -= Block::kChunk) {
-    if (j0 < last) {
-      __syncthreads();
-      block.copy_chunk(j0, a.v, a.k);
-      block.score(j0, scores, dscores);
-    }
-    if (!block.has_keys(j0)) continue;
+    bool has_keys = block.has_keys(j0);
+    if (visit <= last && has_keys) add_stats(scores, dscores, stats);
+    if (visit == last) power = block.find_rows(stats, rooms);
+    if (visit < last || !has_keys) continue;
+    const RowGrad rows[] = {block.found_row(0), block.found_row(1)};
     softmax_grad(rows, power.scale, scores, dscores);
     if (rooms.kept.columns > 0) block.keep_scores(rooms.kept, j0, scores, dscores);
     block.add_keys(dscores, results);
@@ -255,8 +259,9 @@ GradRooms::GradRooms(const Attention& a, std::byte* workspace) : tiles(ceil_div(
   arrived = reinterpret_cast<int*>(take(a.has_relative ? a.heads * tiles : 0, sizeof(int)));
   int64_t q_rows = ceil_div(a.tq, kOwned) * kOwned, columns = ceil_div(a.tk, 32) * 32;
   int64_t scores = a.pairs() * q_rows * columns;
-  if (scores * kElementBytes * (a.has_relative ? 3 : 2) <= kMostKept) {
-    auto take_scores = [&] { return reinterpret_cast<uint16_t*>(take(scores, kElementBytes)); };
+  size_t each = a.q.type == Type::fp32 ? sizeof(float) : sizeof(uint16_t);
+  if (scores * static_cast<int64_t>(each) * (a.has_relative ? 3 : 2) <= kMostKept) {
+    auto take_scores = [&] { return take(scores, each); };
     kept.weights = take_scores();
     kept.dweights = take_scores();
     if (a.has_relative) kept.by_distance = take_scores();
@@ -269,6 +274,7 @@ GradRooms::GradRooms(const Attention& a, std::byte* workspace) : tiles(ceil_div(
 
 void run_attention_grad_mma(const Launch& launch) {
   Attention a(launch);
+  if (uses_tall(a)) return run_attention_grad_tall(launch);
   GradRooms rooms(a, launch.workspace.data());
   with_mma_size(a, [&]<class Size>(Size) {
     launch_tiles(grad_queries<Size>, a.pairs() * ceil_div(a.tq, kOwned), QueryBlock<Size>::kFloats,

@@ -40,7 +40,7 @@ struct Gradient {
 // 2^14 and gradients of logits by (query, key), the latter by (query, distance) too, in the format
 // of the inputs. Those gradients are those of 16 queries over one number of `inverse`.
 struct KeptScores {
-  uint16_t *weights = nullptr, *dweights = nullptr, *by_distance = nullptr;
+  void *weights = nullptr, *dweights = nullptr, *by_distance = nullptr;  // Size::Code
   float* inverse = nullptr;
   int rows = 0, columns = 0;  // of a head; no columns: not kept
 
@@ -99,7 +99,9 @@ struct ColumnGrads {
   Gradient keys, values, distances;
 };
 
-// The gradients of keys, values and distances, once rooms.rows or rooms.kept is there.
+// The gradients of keys, values and distances, once rooms.rows or rooms.kept is there. Without the
+// latter large heads of fp32 do not fit shared memory.
+bool has_column_grads(const Attention& a);
 void run_column_grads(const Attention& a, const GradRooms& rooms, const ColumnGrads& to);
 void run_kept_grads(const Attention& a, const GradRooms& rooms, const ColumnGrads& to);
 

@@ -13,13 +13,14 @@ namespace {
 template <class Size>
 struct KeptBlock {
   using Element = typename Size::Element;
+  using Code = typename Size::Code;
   static constexpr int kColumns = 32, kGroups = kColumns / kOwned, kParts = kWarps / kGroups;
-  static constexpr int kChunk = 256;                   // queries in shared memory
-  static constexpr int kStride = kColumns + 8;         // eight rows, all banks
+  static constexpr int kChunk = Size::kHead * Size::kBytes <= 256 ? 256 : 128;  // queries
+  static constexpr int kStride = kColumns + Size::kEach;  // what is read at once, all banks
   static constexpr int kSteps = kChunk / 16 / kParts;  // of 16 queries that a warp has of a chunk
-  static constexpr int kRowsFloats = kChunk * Size::kStride / 2;
-  static constexpr int kFloats = kRowsFloats + kChunk * kStride / 2;
-  static constexpr int kBlocksOfSm = Size::kHead <= 64 ? 3 : 2;
+  static constexpr int kRowsFloats = Size::floats(kChunk * Size::kStride);
+  static constexpr int kFloats = kRowsFloats + Size::floats(kChunk * kStride);
+  static constexpr int kBlocksOfSm = Size::kHead * Size::kBytes <= 128 ? 3 : 2;
   static_assert(parts_floats<Size>() <= kFloats);
 
   const Attention& a;
@@ -28,7 +29,7 @@ struct KeptBlock {
   int first;  // column
   int group = warp_of_block() % kGroups, part = warp_of_block() / kGroups;
   Element* rows;
-  uint16_t* scores;
+  Code* scores;
 
   __device__ KeptBlock(const Attention& of, const KeptScores& from, const Pair& where, float* room)
       : a(of),
@@ -36,11 +37,11 @@ struct KeptBlock {
         at(where),
         first(where.tile * kColumns),
         rows(reinterpret_cast<Element*>(room)),
-        scores(reinterpret_cast<uint16_t*>(room + kRowsFloats)) {}
+        scores(reinterpret_cast<Code*>(room + kRowsFloats)) {}
 
   // Of `count` queries from i0 on. No key or distance is kept beyond those of the 16 queries.
-  __device__ void copy_scores(const uint16_t* from, int i0, int count) const {
-    constexpr int kEach = 8, kPieces = kColumns / kEach, kStep = kThreads / kPieces;
+  __device__ void copy_scores(const Code* from, int i0, int count) const {
+    constexpr int kEach = Size::kEach, kPieces = kColumns / kEach, kStep = kThreads / kPieces;
     int x = static_cast<int>(threadIdx.x) % kPieces * kEach, column = first + x;
     from += kept.start(at) + column;
     for (int row = static_cast<int>(threadIdx.x) / kPieces; row < count; row += kStep) {
@@ -51,21 +52,12 @@ struct KeptBlock {
   }
   // totals += Σ over 16 queries of the chunk, times `factor`
   __device__ void add_step(int query, float factor, Tiles<Size::kTiles>& totals) const {
-    int lane = lane_of_warp();
-    uint32_t weights[4];
-    load_matrix_x4_transposed(weights, scores + (query + lane % 8 + lane / 16 * 8) * kStride +
-                                           group * kOwned + lane / 8 % 2 * 8);
-    Tiles<Size::kTiles> sums = {};
-    add_warp_products<Size>(weights, rows + query * Size::kStride, sums);
-#pragma unroll
-    for (int t = 0; t < Size::kTiles; ++t) {
-#pragma unroll
-      for (int n = 0; n < 4; ++n) totals[t][n] += factor * sums[t][n];
-    }
+    auto weights = Factor<Size>::transposed(scores + query * kStride + group * kOwned, kStride);
+    add_scaled_products<Size>(weights, rows + query * Size::kStride, factor, totals);
   }
   // factor(tile): of 16 queries, the number of their tile given.
   template <class FactorOf>
-  __device__ void sum(const View& of_queries, const uint16_t* from, FactorOf factor_of,
+  __device__ void sum(const View& of_queries, const Code* from, FactorOf factor_of,
                       Tiles<Size::kTiles>& totals) const {
     int begin = a.causal ? first : 0;
     for (int i0 = begin; i0 < a.tq; i0 += kChunk) {
@@ -96,7 +88,7 @@ enum Columns { kOfKeys, kOfValues, kOfDistances };
 
 // What each kind of columns is a sum of, and where it goes.
 struct Sums {
-  const uint16_t* scores;
+  const void* scores;
   Gradient to;
 };
 struct AllSums {
@@ -120,7 +112,7 @@ __global__ void __launch_bounds__(kThreads, KeptBlock<Size>::kBlocksOfSm)
   const volatile float* inverses = rooms.kept.inverses(at);  // not to be read too early
   auto factor_of = [&](int tile) { return of_values ? kOfWeights : inverses[tile]; };
   const View& of_queries = of_values ? a.dy : a.q;
-  block.sum(of_queries, own.scores, factor_of, totals);
+  block.sum(of_queries, static_cast<const typename Size::Code*>(own.scores), factor_of, totals);
   sum_parts<Size, Block::kGroups>(room, totals, [&](int row, int x, float2 two) {
     two = make_float2(two.x * own.to.factor, two.y * own.to.factor);
     store_two(a, at, own.to.to, a.tk, block.first + row, x, two);
@@ -138,8 +130,9 @@ void run_kept_grads(const Attention& a, const GradRooms& rooms, const ColumnGrad
   with_mma_size(a, [&]<class Size>(Size) {
     using Block = KeptBlock<Size>;
     int64_t tiles = ceil_div(a.tk, Block::kColumns) * (a.has_relative ? 3 : 2);
-    launch_early("attention", sum_kept<Size>, a.pairs() * tiles, kThreads, Block::kFloats, a, rooms,
-                 sums, to.distances);
+    allow_most_shared(sum_kept<Size>, "attention");
+    Grid grid{static_cast<unsigned>(a.pairs() * tiles), kThreads, Block::kFloats * sizeof(float)};
+    launch_early("attention", sum_kept<Size>, grid, a, rooms, sums, to.distances);
   });
 }
 

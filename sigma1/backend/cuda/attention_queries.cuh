@@ -10,7 +10,7 @@ namespace sigma1::cuda {
 template <class Size>
 struct QueryBlock {
   using Element = typename Size::Element;
-  static constexpr int kRun = Size::kHead <= 64 ? 32 : 16;  // keys of a chunk that a warp has
+  static constexpr int kRun = Size::kHead * Size::kBytes <= 128 ? 32 : 16;  // a warp's of a chunk
   static constexpr int kChunk = kWarps * kRun;
   static constexpr int kTiles = kRun / 8;
   static constexpr int kBand = kRun + 16;  // distances between 16 queries and a warp's keys
@@ -18,12 +18,15 @@ struct QueryBlock {
   using Scores = Tiles<kTiles>;
 
   // Rows in shared memory: of keys or values that only dots are taken with, whose room the warp
-  // takes for products by distance afterwards; of those that are summed; of distances.
-  static constexpr int kSummed = kChunk, kDistances = 2 * kChunk;
-  static constexpr int kRowsFloats = (3 * kChunk + kOwned) * Size::kStride / 2;
+  // takes for products by distance afterwards; of those that are summed; of distances; of queries,
+  // where they would take too many registers.
+  static constexpr int kSummed = kChunk, kDistances = 2 * kChunk, kQueries = 3 * kChunk + kOwned;
+  static constexpr int kRows = kQueries + (Size::kIsFp32 ? kOwned : 0);
+  static constexpr int kRowsFloats = Size::floats(kRows * Size::kStride);
+  using Queries = std::conditional_t<Size::kIsFp32, LeftRoom<Size>, LeftRows<Size>>;
   static constexpr int kStatsFloats = kWarps * kOwned * 4;
   static constexpr int kFloats = kRowsFloats + kStatsFloats;
-  static_assert(Skewed::kFloats * 2 <= kRun * Size::kStride);
+  static_assert(Skewed::kFloats <= Size::floats(kRun * Size::kStride));
   static_assert(parts_floats<Size>() <= kRowsFloats);
 
   const Attention& a;
@@ -35,10 +38,20 @@ struct QueryBlock {
 
   __device__ QueryBlock(const Attention& of, float4* shared)
       : a(of), at(of), room(reinterpret_cast<float*>(shared)) {
-    // The last queries see the most keys; first, so that no block is left with them at the end.
-    auto tiles = static_cast<int>((a.tq + kOwned - 1) / kOwned);
-    i0 = (tiles - 1 - at.tile) * kOwned;
+    i0 = tile() * kOwned;
     seen = static_cast<int>(a.causal ? min(a.tk, int64_t{i0} + kOwned) : a.tk);
+    if constexpr (Size::kIsFp32) {  // come with the first chunk
+      copy_rows<Size, kThreads>(a, a.q, at.start(a, a.tq), i0, kOwned, a.tq, row(kQueries));
+    }
+  }
+  // The last queries see the most keys; first, so that no block is left with them at the end. Where
+  // all blocks of a large GPU run at once, two to a multiprocessor, the latter half goes the other
+  // way: each has a long one and a short one.
+  __device__ int tile() const {
+    constexpr unsigned kAtOnce = 132 * Size::kBlocksOfSm;
+    auto tiles = static_cast<int>((a.tq + kOwned - 1) / kOwned), half = (tiles + 1) / 2;
+    bool turns = gridDim.x <= kAtOnce && at.tile >= half;
+    return turns ? at.tile - half : tiles - 1 - at.tile;
   }
   __device__ Element* row(int n) const {
     return reinterpret_cast<Element*>(room) + n * Size::kStride;
@@ -72,9 +85,16 @@ struct QueryBlock {
   __device__ LeftRows<Size> left_rows(const View& from) const {
     return LeftRows<Size>(a, from, at.start(a, a.tq), i0, a.tq);
   }
+  __device__ Queries queries() const {
+    if constexpr (Size::kIsFp32) {
+      return {row(kQueries)};
+    } else {
+      return left_rows(a.q);
+    }
+  }
 
   // Products with distances, where (query, key) finds its own.
-  __device__ void add_skewed(const LeftRows<Size>& q, Scores& scores) const {
+  __device__ void add_skewed(const Queries& q, Scores& scores) const {
     Skewed::template keep_dots<Size>(q, distances(), skew());
     const float* from = skew() + tile_row(0) * (Skewed::kStride + 1) - tile_column(0) + kRun;
 #pragma unroll
@@ -127,15 +147,15 @@ struct QueryBlock {
 // pair of query and key lies on stays zero.
 template <class Size>
 struct Band {
-  using Element = typename Size::Element;
+  using Code = typename Size::Code;
   using Block = QueryBlock<Size>;
   static constexpr int kStride = Block::kBand + 8;
-  static_assert(kStride <= 2 * Block::Skewed::kStride);
+  static_assert(16 * kStride <= Block::kRun * Size::kStride);
 
-  uint16_t* room;
+  Code* room;
 
   __device__ void keep(const typename Block::Scores& values) const {
-    constexpr int kEach = 8;
+    constexpr int kEach = Size::kEach;
     __syncwarp();  // what lay there may still be read
 #pragma unroll
     for (int i = 0; i < 16 * kStride; i += 32 * kEach) {
@@ -143,26 +163,23 @@ struct Band {
       if (n < 16 * kStride) *reinterpret_cast<uint4*>(room + n) = make_uint4(0, 0, 0, 0);
     }
     __syncwarp();
-    uint16_t* to = room + tile_row(0) * (kStride + 1) - tile_column(0) + Block::kRun;
+    Code* to = room + tile_row(0) * (kStride + 1) - tile_column(0) + Block::kRun;
 #pragma unroll
     for (int t = 0; t < Block::kTiles; ++t) {
 #pragma unroll
       for (int n = 0; n < 4; n += 2) {
-        uint32_t two = packed<Element>(values[t][n], values[t][n + 1]);
+        Two<Size> two(values[t][n], values[t][n + 1]);
         int place = n / 2 * 8 * (kStride + 1) - t * 8;
-        to[place] = static_cast<uint16_t>(two);
-        to[place - 1] = static_cast<uint16_t>(two >> 16);
+        to[place] = two.first();
+        to[place - 1] = two.second();
       }
     }
     __syncwarp();
   }
-  __device__ void add_to(const Element* distances, Tiles<Size::kTiles>& sums) const {
-    int lane = lane_of_warp();
-    const uint16_t* rows = room + lane % 16 * kStride + lane / 16 * 8;
+  __device__ void add_to(const typename Size::Element* distances, Tiles<Size::kTiles>& sums) const {
 #pragma unroll
     for (int x = 0; x < Block::kBand; x += 16) {
-      uint32_t weights[4];
-      load_matrix_x4(weights, rows + x);
+      Factor<Size> weights(room + x, kStride);
       add_warp_products<Size>(weights, distances + x * Size::kStride, sums);
     }
   }

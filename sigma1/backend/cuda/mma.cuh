@@ -39,6 +39,22 @@ __device__ inline void mma_16x8x8_tf32(float (&d)[4], const float (&a)[4], const
         "r"(__float_as_uint(a[3])), "r"(__float_as_uint(b[0])), "r"(__float_as_uint(b[1])));
 }
 
+// A number as one that TF32 holds, to nearest, and the rest, of which the product ignores the last
+// bits. NaN stays in the rest.
+template <int kCount>
+struct Halves {
+  float high[kCount], low[kCount];
+
+  __device__ void set(int i, float value) {
+    high[i] = __uint_as_float((__float_as_uint(value) + 0x1000) & 0xFFFFE000);
+    low[i] = value - high[i];
+  }
+  __device__ void set(const float (&values)[kCount]) {
+#pragma unroll
+    for (int i = 0; i < kCount; ++i) set(i, values[i]);
+  }
+};
+
 // Two numbers of a factor, the first in the low half.
 template <class Element>
 __device__ inline uint32_t packed(float first, float second) {

@@ -38,18 +38,6 @@ struct Slab {
 inline constexpr int kSlabFloats = std::max(Slab<true>::kFloats, Slab<false>::kFloats);
 inline constexpr int kShared = std::max(2 * kSlabFloats, kTile* kTile);
 
-// A number as one that TF32 holds, to nearest, and the rest, of which the product ignores the last
-// bits. NaN stays in the rest.
-template <int kCount>
-struct Halves {
-  float high[kCount], low[kCount];
-
-  __device__ void set(int i, float value) {
-    high[i] = __uint_as_float((__float_as_uint(value) + 0x1000) & 0xFFFFE000);
-    low[i] = value - high[i];
-  }
-};
-
 struct Place {
   int g = static_cast<int>(threadIdx.x) % 32 / 4, t = static_cast<int>(threadIdx.x) % 4;
   int row = static_cast<int>(threadIdx.x) / 64 * kWarpTile;  // of the warp in the tile
