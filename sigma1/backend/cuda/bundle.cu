@@ -1,10 +1,19 @@
 #include "sigma1/backend/cuda/bundle.cuh"
 
+#include <algorithm>
+
 #include "sigma1/backend/cuda/bundle_kinds.cuh"
 #include "sigma1/base/error.h"
 
 namespace sigma1::cuda {
 namespace {
+
+// Whether a node may wait for the end of its graph with others: its inputs are kept until then.
+bool may_wait(const Launch& launch) {
+  constexpr int64_t kMostNumbers = 1 << 24;  // of an input
+  return std::ranges::all_of(launch.inputs,
+                             [](const Buffer& each) { return each.count() <= kMostNumbers; });
+}
 
 const Device& device_of(std::span<const ChainStep> steps) {
   if (steps.empty()) throw Bug("a bundle of no steps");
@@ -43,10 +52,11 @@ std::unique_ptr<Chain> make_bundle(const Device& device, std::span<const ChainSt
 }  // namespace
 
 BundleKind bundle_kind(const OpDef& op, const Launch& launch) {
+  if (is_bundled_adam_step(op, launch)) return BundleKind::adam_steps;
+  if (!may_wait(launch)) return BundleKind::none;
   if (is_bundled_product(op, launch)) return BundleKind::products;
   if (is_bundled_sum(op, launch)) return BundleKind::sums;
   if (is_bundled_norm_weight_gradient(op, launch)) return BundleKind::norm_weight_gradients;
-  if (is_bundled_adam_step(op, launch)) return BundleKind::adam_steps;
   return BundleKind::none;
 }
 

@@ -75,7 +75,7 @@ __device__ void step_plain(const Adam& adam, int64_t begin, int64_t end) {
   const AdamRule rule = adam.rule;
   const Next to_param = adam.next_param, to_m = adam.next_m, to_v = adam.next_v;
   const Output weights = known_output<kType>(to_param.out);
-  float step = to_param.step_of(static_cast<double>(load(adam.lr, 0)));
+  float step = to_param.step_of(adam.rate());
 #pragma unroll
   for (int i = 0; i < kFours; ++i) {
     int64_t first = four_of(begin, i);
@@ -92,7 +92,7 @@ __device__ void step_plain(const Adam& adam, int64_t begin, int64_t end) {
 }
 
 __device__ inline void step_any(const Adam& adam, int64_t begin, int64_t end) {
-  double lr = static_cast<double>(load(adam.lr, 0));
+  double lr = adam.rate();
   Corrections inverse = find_corrections(adam);
   for (int i = 0; i < kFours; ++i) {
     int64_t first = four_of(begin, i);

@@ -43,6 +43,14 @@ struct EightCodes {
 
   __device__ static EightCodes of(const Eight& numbers, bool saturates) {
     EightCodes codes;
+    // Two of them with one instruction, where there is one for this rounding.
+    if (kWords != 8 && saturates == (kWords == 2)) {
+#pragma unroll
+      for (int pair = 0; pair < 4; ++pair) {
+        codes.put_pair(pair, numbers.at[2 * pair], numbers.at[2 * pair + 1]);
+      }
+      return codes;
+    }
 #pragma unroll
     for (int k = 0; k < 8; ++k)
       store({codes.words, kType, saturates, nullptr, 8}, k, numbers.at[k]);
@@ -68,6 +76,22 @@ struct EightCodes {
 #pragma unroll
     for (int k = 0; k < 8; ++k) result.at[k] = load({codes.words, kType, false, nullptr, 8}, k);
     return result;
+  }
+
+ private:
+  // 16 bits that become infinite, 8 bits that do not.
+  __device__ void put_pair(int pair, float even, float odd) {
+    if constexpr (kType == Type::fp16) {
+      __half2 both = __floats2half2_rn(even, odd);
+      words[pair] = *reinterpret_cast<uint32_t*>(&both);
+    } else if constexpr (kType == Type::bf16) {
+      __nv_bfloat162 both = __floats2bfloat162_rn(even, odd);
+      words[pair] = *reinterpret_cast<uint32_t*>(&both);
+    } else if constexpr (kWords == 2) {
+      uint32_t both = __nv_cvt_float2_to_fp8x2({even, odd}, __NV_SATFINITE,
+                                               kType == Type::e4m3 ? __NV_E4M3 : __NV_E5M2);
+      words[pair / 2] = pair % 2 == 0 ? both : words[pair / 2] | both << 16;
+    }
   }
 };
 
@@ -132,6 +156,79 @@ inline bool packs_eight(const View& view, int64_t n) {
   uintptr_t bytes = is_narrow ? 8 : 16;
   return n % 8 == 0 && view.type != Type::index &&
          reinterpret_cast<uintptr_t>(view.data) % bytes == 0;
+}
+
+// Eight neighbours of any format, as they lie in memory, where packs_eight says so.
+struct AnyCodes {
+  uint32_t words[8];
+
+  __device__ static AnyCodes at(const View& from, int64_t first) {
+    AnyCodes codes;
+    if (from.type == Type::fp16 || from.type == Type::bf16) {
+      codes.put(EightCodes<Type::fp16>::at(from.data, first));
+    } else if (from.type == Type::fp32) {
+      codes.put(EightCodes<Type::fp32>::at(from.data, first));
+    } else {
+      codes.put(EightCodes<Type::e4m3>::at(from.data, first));
+    }
+    return codes;
+  }
+
+  // The scale is a factor here.
+  __device__ Eight numbers(const View& from) const {
+    Eight result = unscaled(from.type);
+    if (from.scale == nullptr) return result;
+#pragma unroll
+    for (float& each : result.at) each *= *from.scale;
+    return result;
+  }
+
+ private:
+  template <Type kType>
+  __device__ void put(const EightCodes<kType>& codes) {
+#pragma unroll
+    for (int i = 0; i < EightCodes<kType>::kWords; ++i) words[i] = codes.words[i];
+  }
+  template <Type kType>
+  __device__ Eight numbers_of() const {
+    EightCodes<kType> codes;
+#pragma unroll
+    for (int i = 0; i < EightCodes<kType>::kWords; ++i) codes.words[i] = words[i];
+    return codes.numbers();
+  }
+  __device__ Eight unscaled(Type type) const {
+    switch (type) {
+      case Type::fp16:
+        return numbers_of<Type::fp16>();
+      case Type::bf16:
+        return numbers_of<Type::bf16>();
+      case Type::e4m3:
+        return numbers_of<Type::e4m3>();
+      case Type::e5m2:
+        return numbers_of<Type::e5m2>();
+      default:
+        return numbers_of<Type::fp32>();
+    }
+  }
+};
+
+__device__ inline Eight load_eight(const View& from, int64_t first) {
+  return AnyCodes::at(from, first).numbers(from);
+}
+
+__device__ inline void store_eight(const View& to, int64_t first, const Eight& numbers) {
+  switch (to.type) {
+    case Type::fp16:
+      return EightCodes<Type::fp16>::of(numbers, to.saturates).write(to.data, first);
+    case Type::bf16:
+      return EightCodes<Type::bf16>::of(numbers, to.saturates).write(to.data, first);
+    case Type::e4m3:
+      return EightCodes<Type::e4m3>::of(numbers, to.saturates).write(to.data, first);
+    case Type::e5m2:
+      return EightCodes<Type::e5m2>::of(numbers, to.saturates).write(to.data, first);
+    default:
+      return EightCodes<Type::fp32>::of(numbers, to.saturates).write(to.data, first);
+  }
 }
 
 // Calls body(reader) with the type known to the compiler.

@@ -1,12 +1,10 @@
-// Lookups take four numbers at a time. The gradient sorts many picks by the row they name, those of
-// a row in their order, so that a block can sum the gradients of its row's picks without atomics.
+// Lookups take four numbers at a time, large ones eight. Their gradients are sums over the picks of
+// a row.
 #include "sigma1/ops/embedding.h"
 
-#include <bit>
-#include <cub/device/device_radix_sort.cuh>
-
-#include "sigma1/backend/cuda/four.cuh"
+#include "sigma1/backend/cuda/eight.cuh"
 #include "sigma1/backend/cuda/kernel_table.h"
+#include "sigma1/backend/cuda/launch.cuh"
 #include "sigma1/backend/cuda/picks.cuh"
 
 namespace sigma1::cuda {
@@ -32,14 +30,32 @@ __global__ void look_up_fours(Picks picks, View table, View out, float factor) {
   }
 }
 
+// The same with eight, of which a thread has only these: for what is large enough to keep the
+// device busy so.
+__global__ void look_up_eights(Picks picks, View table, View out, float factor) {
+  const int64_t i = int64_t{blockIdx.x} * blockDim.x + threadIdx.x, eights = picks.d / 8;
+  if (i >= out.count / 8) return;
+  const int64_t pick = i / eights, row = picks.row(pick);
+  Eight numbers{NAN, NAN, NAN, NAN, NAN, NAN, NAN, NAN};
+  if (row >= 0) numbers = load_eight(table, 8 * (row * eights + i - pick * eights));
+#pragma unroll
+  for (float& each : numbers.at) each *= factor;
+  store_eight(out, 8 * i, numbers);
+}
+
 void run_look_up(const Launch& launch, const Picks& picks) {
+  constexpr int64_t kManyNumbers = 1 << 22;
   View table = view_of(launch.in(0)), out = view_of(launch.out());
   if (out.count == 0) return;
+  if (out.count >= kManyNumbers && packs_eight(table, picks.d) && packs_eight(out, picks.d)) {
+    auto blocks = static_cast<unsigned>((out.count / 8 + kThreads - 1) / kThreads);
+    return launch_kernel("embedding", look_up_eights, {blocks, kThreads}, picks, table, out,
+                         launch.factor());
+  }
   bool packs = picks.d % 4 == 0 && input_of(launch.in(0)).packs && input_of(launch.out()).packs;
   auto* kernel = packs ? look_up_fours : look_up;
-  kernel<<<blocks_for(packs ? out.count / 4 : out.count), kThreads, 0, stream()>>>(
-      picks, table, out, launch.factor());
-  check(cudaGetLastError(), "embedding");
+  launch_kernel("embedding", kernel, {blocks_for(packs ? out.count / 4 : out.count), kThreads},
+                picks, table, out, launch.factor());
 }
 
 void run_embedding(const Launch& launch) {
@@ -54,103 +70,14 @@ void run_gather_rows(const Launch& launch) {
   run_look_up(launch, {rows.indices(), rows.count(), x[1], rows.shape[1], x[2]});
 }
 
-// The picks before and after sorting. A key is a row of all tables, or behind the last.
-struct Sorted {
-  uint32_t *keys, *sorted_keys;
-  int32_t *order, *sorted_order;
-  std::byte* room;
-};
-
-int64_t rounded(int64_t bytes) { return (bytes + 255) / 256 * 256; }
-
-// Sorts, or where `room` is null says in `bytes` how much room that takes. Stable, and the same
-// bits always.
-void sort_picks(const Sorted& s, void* room, size_t& bytes, int64_t count, int64_t all_rows) {
-  int bits = std::bit_width(static_cast<uint64_t>(all_rows));
-  check(cub::DeviceRadixSort::SortPairs(room, bytes, s.keys, s.sorted_keys, s.order, s.sorted_order,
-                                        static_cast<int>(count), 0, bits, stream()),
-        "embedding_grad: sort");
-}
-
-size_t sort_bytes(int64_t count, int64_t all_rows) {
-  size_t bytes = 0;
-  sort_picks({}, nullptr, bytes, count, all_rows);
-  return bytes;
-}
-
-__global__ void write_keys(Picks picks, uint32_t none, uint32_t* keys, int32_t* order) {
-  int64_t stride = int64_t{blockDim.x} * gridDim.x;
-  for (int64_t i = int64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < picks.count; i += stride) {
-    int64_t row = picks.row(i);
-    keys[i] = row < 0 ? none : static_cast<uint32_t>(row);
-    order[i] = static_cast<int32_t>(i);
-  }
-}
-
-// The first of the sorted keys that is not below `key`.
-__device__ int64_t lower_bound(const uint32_t* keys, int64_t count, uint32_t key) {
-  int64_t begin = 0, end = count;
-  while (begin < end) {
-    int64_t middle = (begin + end) / 2;
-    if (keys[middle] < key) {
-      begin = middle + 1;
-    } else {
-      end = middle;
-    }
-  }
-  return begin;
-}
-
-constexpr int kColumns = 32, kParts = 8;  // of a block: a thread sums every kParts-th pick
-
-__global__ void sum_picks(Sorted sorted, int64_t count, View dy, int64_t d, View out,
-                          float factor) {
-  __shared__ float parts[kParts][kColumns];
-  const uint32_t row = blockIdx.x;
-  int64_t begin = lower_bound(sorted.sorted_keys, count, row);
-  int64_t end = lower_bound(sorted.sorted_keys, count, row + 1);
-  for (int64_t first = 0; first < d; first += kColumns) {
-    int64_t column = first + threadIdx.x;
-    float sum = 0;
-    if (column < d) {
-      for (int64_t at = begin + threadIdx.y; at < end; at += kParts) {
-        sum += load(dy, sorted.sorted_order[at] * d + column);
-      }
-    }
-    __syncthreads();  // the columns before have been added
-    parts[threadIdx.y][threadIdx.x] = sum;
-    __syncthreads();
-    if (threadIdx.y != 0 || column >= d) continue;
-    for (int part = 1; part < kParts; ++part) sum += parts[part][threadIdx.x];
-    store(out, int64_t{row} * d + column, sum * factor);
-  }
-}
-
-int64_t sum_workspace(const Picks& picks, int64_t all_rows) {
-  if (picks.count <= kFewPicks) return 0;
-  return 4 * rounded(picks.count * 4) +
-         rounded(static_cast<int64_t>(sort_bytes(picks.count, all_rows)));
-}
-
 void sum_by_row(const Launch& launch, const Picks& picks, int64_t all_rows) {
   if (launch.out().count() == 0) return;
   View from = view_of(launch.in(0)), to = view_of(launch.out());
   if (picks.count <= kFewPicks) {
-    return sum_few_picks(picks, from, to, all_rows, launch.factor());
+    sum_few_picks(picks, from, to, all_rows, launch.factor());
+  } else {
+    sum_many_picks(picks, from, to, all_rows, launch.factor(), launch.workspace);
   }
-  std::byte* at = launch.workspace.data();
-  int64_t each = rounded(picks.count * 4);
-  Sorted sorted{reinterpret_cast<uint32_t*>(at), reinterpret_cast<uint32_t*>(at + each),
-                reinterpret_cast<int32_t*>(at + 2 * each),
-                reinterpret_cast<int32_t*>(at + 3 * each), at + 4 * each};
-  write_keys<<<blocks_for(picks.count), kThreads, 0, stream()>>>(
-      picks, static_cast<uint32_t>(all_rows), sorted.keys, sorted.order);
-  check(cudaGetLastError(), "embedding_grad: keys");
-  size_t bytes = launch.workspace.size() - 4 * static_cast<size_t>(each);
-  sort_picks(sorted, sorted.room, bytes, picks.count, all_rows);
-  sum_picks<<<static_cast<unsigned>(all_rows), dim3(kColumns, kParts), 0, stream()>>>(
-      sorted, picks.count, from, picks.d, to, launch.factor());
-  check(cudaGetLastError(), "embedding_grad");
 }
 
 Picks picks_of_table(const Launch& launch) {
@@ -178,7 +105,8 @@ void run_grad(const Launch& launch) {
 
 template <Picks (*picks_of)(const Launch&)>
 int64_t grad_workspace(const Launch& launch) {
-  return sum_workspace(picks_of(launch), row_count(launch));
+  int64_t picks = picks_of(launch).count;
+  return picks <= kFewPicks ? 0 : many_picks_workspace(picks, row_count(launch));
 }
 
 constexpr Kernel kKernels[] = {

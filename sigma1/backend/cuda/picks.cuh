@@ -25,4 +25,9 @@ inline constexpr int64_t kFewPicks = 4096;
 void sum_few_picks(const Picks& picks, const View& from, const View& to, int64_t all_rows,
                    float factor);
 
+// The same of more, with room for sorting them.
+int64_t many_picks_workspace(int64_t count, int64_t all_rows);
+void sum_many_picks(const Picks& picks, const View& from, const View& to, int64_t all_rows,
+                    float factor, std::span<std::byte> workspace);
+
 }  // namespace sigma1::cuda

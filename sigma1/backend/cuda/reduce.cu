@@ -1,11 +1,14 @@
 // Sums along axes in two passes at most: a warp or block sums a chunk of what goes into one output
-// (or 32 neighbouring ones), and a warp per output adds up the chunks. What is cut depends on
-// shapes alone.
+// (or 32 neighbouring ones), and a warp per output adds up the chunks. Large sums over all axes but
+// the last read eight neighbours at a time. What is cut depends on shapes alone.
 #include "sigma1/ops/reduce.h"
 
+#include "sigma1/backend/cuda/eight.cuh"
 #include "sigma1/backend/cuda/fold.cuh"
 #include "sigma1/backend/cuda/kernel_table.h"
+#include "sigma1/backend/cuda/launch.cuh"
 #include "sigma1/backend/cuda/move.cuh"
+#include "sigma1/backend/cuda/partial_sums.cuh"
 
 namespace sigma1::cuda {
 namespace {
@@ -111,9 +114,90 @@ __global__ void sum_chunks(const __grid_constant__ SumTarget to, int64_t outputs
   }
 }
 
+// The columns of [rows, n]: a warp has 256 of them, and the rows of a block's chunk are dealt to
+// its warps.
+struct ColumnSums {
+  static constexpr int kWarps = kThreads / kWarp, kTile = 8 * kWarp;
+
+  int64_t rows, n, chunk;
+
+  ColumnSums(int64_t all_rows, int64_t columns) : rows(all_rows), n(columns) {
+    // Enough blocks to keep the device busy, and rows for all that a thread reads at once.
+    constexpr int64_t kBlocksWanted = 1056, kStep = 8 * kWarps;
+    int64_t wanted = (rows * tiles() + kBlocksWanted - 1) / kBlocksWanted;
+    chunk = (wanted + kStep - 1) / kStep * kStep;
+  }
+  int64_t tiles() const { return (n + kTile - 1) / kTile; }
+  int64_t chunks() const { return (rows + chunk - 1) / chunk; }
+};
+
+// Rows [first, last) in steps of a block's warps, of a lane's columns.
+template <class Reader>
+__device__ Eight sum_of_rows(const View& x, int64_t n, int64_t first, int64_t last,
+                             int64_t column) {
+  constexpr int kAtOnce = Reader::kAtOnce, kStep = ColumnSums::kWarps;
+  Eight sum{};
+  for (; first < last; first += kAtOnce * kStep) {
+    typename Reader::Codes codes[kAtOnce];
+#pragma unroll
+    for (int r = 0; r < kAtOnce; ++r) {
+      codes[r] = Reader::read(x, n, first + r * kStep, column, first + r * kStep < last);
+    }
+#pragma unroll
+    for (int r = 0; r < kAtOnce; ++r) {
+      Eight next = codes[r].numbers();
+#pragma unroll
+      for (int k = 0; k < 8; ++k) sum.at[k] += next.at[k];
+    }
+  }
+  return sum;
+}
+
+// To partials[chunk][column].
+__global__ void __launch_bounds__(kThreads, 4) sum_columns(View x, ColumnSums c, float* partials) {
+  __shared__ __align__(16) float of_warps[ColumnSums::kWarps][ColumnSums::kTile];
+  const int lane = static_cast<int>(threadIdx.x) % kWarp,
+            warp = static_cast<int>(threadIdx.x) / kWarp;
+  const int64_t tile = int64_t{blockIdx.x} * ColumnSums::kTile;
+  const int64_t first = int64_t{blockIdx.y} * c.chunk, last = min(first + c.chunk, c.rows);
+  with_reader(x.type, true, [&]<class Reader>(Reader) {
+    Eight sum = sum_of_rows<Reader>(x, c.n, first + warp, last, tile + 8 * lane);
+    EightCodes<Type::fp32>::of(sum, false).write(of_warps[warp], 8 * lane);
+  });
+  __syncthreads();
+  const int64_t column = tile + threadIdx.x;
+  if (column >= c.n) return;
+  float sum = 0;
+#pragma unroll
+  for (int i = 0; i < ColumnSums::kWarps; ++i) sum += of_warps[i][threadIdx.x];
+  partials[int64_t{blockIdx.y} * c.n + column] = sum;
+}
+
+// Whether all but the last axis are summed, of a tensor large enough that it pays.
+bool sums_columns(const Reduction& r) {
+  constexpr int64_t kSmallest = 1 << 20, kMostRows = int64_t{1} << 31;
+  bool in_order = r.groups.count() == 1 && r.summed.axes == 1 && r.summed.strides[0] == r.columns;
+  return in_order && r.columns > 1 && r.columns % 8 == 0 && r.terms < kMostRows &&
+         r.terms * r.columns >= kSmallest;
+}
+
+void run_column_sums(const Launch& launch, const Reduction& r, float factor) {
+  ColumnSums c(r.terms, r.columns);
+  auto* partials = reinterpret_cast<float*>(launch.workspace.data());
+  dim3 blocks(static_cast<unsigned>(c.tiles()), static_cast<unsigned>(c.chunks()));
+  launch_kernel("sum of columns", sum_columns, {blocks, kThreads}, view_of(launch.in(0)), c,
+                partials);
+  PartialSums sums{partials, c.chunks(), c.n, c.n, output_of(launch), factor};
+  add_parts({&sums, 1});
+}
+
 void run_reduction(const Launch& launch, bool mean) {
   Reduction r(launch.in(0).shape, launch.attr<Axes>("axes"));
   float factor = launch.factor() / (mean ? static_cast<float>(r.terms) : 1);
+  if (View x = view_of(launch.in(0));
+      sums_columns(r) && x.scale == nullptr && packs_eight(x, r.columns)) {
+    return run_column_sums(launch, r, factor);
+  }
   SumTarget to{reinterpret_cast<float*>(launch.workspace.data()), output_of(launch), factor,
                r.chunks};
   int64_t outputs = r.outputs();
@@ -137,7 +221,9 @@ void run_mean(const Launch& launch) { run_reduction(launch, true); }
 
 int64_t partials_workspace(const Launch& launch) {
   Reduction r(launch.in(0).shape, launch.attr<Axes>("axes"));
-  return r.chunks == 1 ? 0 : r.outputs() * r.chunks * static_cast<int64_t>(sizeof(float));
+  int64_t chunks = r.chunks == 1 ? 0 : r.chunks;
+  if (sums_columns(r)) chunks = std::max(chunks, ColumnSums(r.terms, r.columns).chunks());
+  return r.outputs() * chunks * static_cast<int64_t>(sizeof(float));
 }
 
 void run_broadcast(const Launch& launch) {

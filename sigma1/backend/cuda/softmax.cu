@@ -3,9 +3,10 @@
 // in double by one block.
 #include "sigma1/ops/softmax.h"
 
+#include "sigma1/backend/cuda/cross_entropy.cuh"
 #include "sigma1/backend/cuda/held_row.cuh"
-#include "sigma1/backend/cuda/kernel.cuh"
 #include "sigma1/backend/cuda/kernel_table.h"
+#include "sigma1/backend/cuda/launch.cuh"
 #include "sigma1/backend/cuda/reduce.cuh"
 
 namespace sigma1::cuda {
@@ -67,41 +68,6 @@ void run_softmax_grad(const Launch& launch) {
       static_cast<float>(launch.attr<double>("multiplier")), launch.factor());
   check(cudaGetLastError(), "softmax_grad");
 }
-
-// The rows of a cross-entropy: their losses where there is room for them, their gradients where
-// there is an output for them. Views without data are left out.
-struct CrossEntropy {
-  View logits, targets, weights, dloss, dlogits;
-  double* losses;
-  double factor;  // of the gradient
-  int64_t n;
-};
-
-// What a row's target asks of it.
-struct Target {
-  int64_t hit;
-  bool exists;
-  double weight;
-  float logit = 0;  // of the first thread alone
-
-  // A kernel cannot throw: a target that is no logit makes loss and gradient NaN.
-  __device__ Target(const CrossEntropy& a, int64_t row)
-      : hit(static_cast<const int32_t*>(a.targets.data)[row]), exists(0 <= hit && hit < a.n) {
-    weight = !exists ? NAN : a.weights.data ? load(a.weights, row) : 1;
-    if (exists && threadIdx.x == 0) logit = load(a.logits, row * a.n + hit);
-  }
-
-  __device__ void keep_loss(const CrossEntropy& a, int64_t row, float largest, float sum) const {
-    if (a.losses == nullptr || threadIdx.x != 0) return;
-    double below = exists ? double{largest} - double{logit} : 0;
-    a.losses[row] = weight * (log(double{sum}) + below);
-  }
-
-  __device__ double gradient(const CrossEntropy& a) const {
-    double drow = weight * a.factor;
-    return a.dloss.data ? drow * double{load(a.dloss, 0)} : drow;
-  }
-};
 
 __global__ void cross_entropy(CrossEntropy a) {
   const int64_t at = blockIdx.x;
@@ -182,9 +148,8 @@ double* terms_of(const Launch& launch) {
 }
 
 void store_sum(const Launch& launch, int64_t terms, double divisor) {
-  sum_terms<<<1, 1024, 0, stream()>>>(terms_of(launch), terms, divisor, launch.factor(),
-                                      view_of(launch.out()));
-  check(cudaGetLastError(), "sum of losses");
+  launch_kernel("sum of losses", sum_terms, {1, 1024}, terms_of(launch), terms, divisor,
+                launch.factor(), view_of(launch.out()));
 }
 
 int64_t row_count(const Launch& launch) { return launch.in(1).count(); }
@@ -204,15 +169,13 @@ CrossEntropy cross_entropy_of(const Launch& launch, bool weighted) {
 
 void run_rows(const Launch& launch, const CrossEntropy& arguments) {
   auto rows = static_cast<unsigned>(row_count(launch));
-  if (rows == 0) return;
+  if (rows == 0 || stream_cross_entropy(arguments, rows)) return;
   if (CrossEntropyKernel held = held_kernel(arguments)) {
-    auto threads =
-        static_cast<unsigned>((arguments.n + 32 * 8 * kHeld - 1) / (32 * 8 * kHeld) * 32);
-    held<<<rows, threads, 0, stream()>>>(arguments);
+    launch_kernel("cross-entropy", held, {rows, held_threads(arguments.n)}, arguments);
   } else {
     cross_entropy<<<rows, row_threads(arguments.n), 0, stream()>>>(arguments);
+    check(cudaGetLastError(), "cross-entropy");
   }
-  check(cudaGetLastError(), "cross-entropy");
 }
 
 void run_softmax_xent(const Launch& launch) {

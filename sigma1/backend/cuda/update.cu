@@ -11,7 +11,7 @@ namespace {
 
 struct Sgd {
   Input param, grad, momentum;
-  View lr;
+  Rate rate;
   Next next_param, next_momentum;
   float kept, decay, gradient_scale;
   bool nesterov;
@@ -20,7 +20,7 @@ struct Sgd {
       : param(input_of(launch.in(0))),
         grad(input_of(launch.in(1))),
         momentum(input_of(launch.in(2))),
-        lr(view_of(launch.in(3))),
+        rate(launch, 3),
         next_param(launch, 0),
         next_momentum(launch, 1),
         kept(attribute(launch, "momentum")),
@@ -31,7 +31,7 @@ struct Sgd {
 
 __global__ void step_sgd(const __grid_constant__ Sgd sgd) {
   int64_t size = sgd.param.view.count;
-  double lr = static_cast<double>(load(sgd.lr, 0));
+  double lr = sgd.rate();
   for (int64_t first = first_of_thread(); first < size; first += stride_of_grid()) {
     Four p = read(sgd.param, first, size), grad = read(sgd.grad, first, size);
     Four velocity = read(sgd.momentum, first, size), direction;
@@ -54,7 +54,7 @@ void run_sgd(const Launch& launch) {
 
 __global__ void step_adam(const __grid_constant__ Adam adam) {
   int64_t size = adam.param.view.count;
-  double lr = static_cast<double>(load(adam.lr, 0));
+  double lr = adam.rate();
   Corrections inverse = find_corrections(adam);
   for (int64_t first = first_of_thread(); first < size; first += stride_of_grid()) {
     step_four(adam, inverse, lr, first);
@@ -123,12 +123,12 @@ __device__ double root_of_sum(const double* terms, int count) {
 }
 
 // By one block. `limit` 0: none.
-__global__ void find_rate(LambWorkspace kept, View lr, double limit) {
+__global__ void find_rate(LambWorkspace kept, Rate rate, double limit) {
   double of_param = root_of_sum(kept.param_squares, kept.blocks);
   double of_direction = root_of_sum(kept.direction_squares, kept.blocks);
   double ratio = of_param > 0 && of_direction > 0 ? of_param / of_direction : 1;
   if (limit > 0) ratio = fmin(ratio, limit);
-  if (threadIdx.x == 0) *kept.rate = static_cast<double>(load(lr, 0)) * ratio;
+  if (threadIdx.x == 0) *kept.rate = rate() * ratio;
 }
 
 __global__ void step_lamb(const __grid_constant__ Input param,
@@ -147,7 +147,7 @@ void run_lamb(const Launch& launch) {
   find_directions<<<kept.blocks, kThreads, 0, stream()>>>(adam, kept,
                                                           output_of(kept.directions, kept.count));
   check(cudaGetLastError(), "lamb_step: directions");
-  find_rate<<<1, kThreads, 0, stream()>>>(kept, adam.lr, launch.attr<double>("max_trust_ratio"));
+  find_rate<<<1, kThreads, 0, stream()>>>(kept, adam.rate, launch.attr<double>("max_trust_ratio"));
   check(cudaGetLastError(), "lamb_step: rate");
   step_lamb<<<kept.blocks, kThreads, 0, stream()>>>(
       adam.param, input_of(kept.directions, kept.count), adam.next_param, kept.rate);

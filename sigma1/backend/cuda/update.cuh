@@ -10,6 +10,17 @@ inline float attribute(const Launch& launch, std::string_view name) {
   return static_cast<float>(launch.attr<double>(name));
 }
 
+// By which a parameter learns: the rate of all, on the device, and what it is multiplied by.
+struct Rate {
+  View lr;
+  double scale;
+
+  Rate(const Launch& launch, size_t input)
+      : lr(view_of(launch.in(input))), scale(launch.attr<double>("rate_scale")) {}
+
+  __device__ double operator()() const { return scale * static_cast<double>(load(lr, 0)); }
+};
+
 // An output and what it is multiplied by.
 struct Next {
   Output out;
@@ -46,7 +57,8 @@ struct AdamRule {
 
 struct Adam {
   Input param, grad, m, v;
-  View lr, step;
+  Rate rate;
+  View step;
   Next next_param, next_m, next_v;
   double beta1, beta2;
   AdamRule rule;
@@ -56,7 +68,7 @@ struct Adam {
         grad(input_of(launch.in(1))),
         m(input_of(launch.in(2))),
         v(input_of(launch.in(3))),
-        lr(view_of(launch.in(4))),
+        rate(launch, 4),
         step(view_of(launch.in(5))),
         next_param(launch, 0),
         next_m(launch, 1),
