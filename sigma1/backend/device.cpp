@@ -1,6 +1,12 @@
 #include "sigma1/backend/device.h"
 
+#include "sigma1/base/error.h"
+
 namespace sigma1 {
+
+bool Device::reads_turned(const Graph&, int, size_t) const { return false; }
+
+void Device::turn(const Buffer&) const { throw Bug("{} keeps nothing in two ways", name()); }
 
 DeviceBytes::DeviceBytes(const Device& device, int64_t size)
     : data_(device.allocate(size), Release{&device}), size_(size) {}

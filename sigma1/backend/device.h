@@ -25,6 +25,8 @@ class Chain {
  public:
   virtual ~Chain() = default;
   virtual void run(uint64_t step) = 0;
+  // As of a kernel.
+  virtual bool turns() const { return false; }
 };
 
 // Work that is done again and again: the same kernels on the same memory, told to a GPU once.
@@ -60,6 +62,12 @@ class Device {
   virtual Grouping grouping(const Graph& graph) const = 0;
   virtual std::unique_ptr<Chain> make_chain(NodeGroup::Kind kind,
                                             std::vector<ChainStep> steps) const = 0;
+
+  // Whether the product at `node` reads this input the other way round than it is stored, so that
+  // it should be kept in both orientations.
+  virtual bool reads_turned(const Graph& graph, int node, size_t input) const;
+  // Writes a buffer's turned half.
+  virtual void turn(const Buffer& buffer) const;
 
   // `work` may run kernels, and when_finite, only.
   virtual std::unique_ptr<Recording> record(std::function<void()> work) const = 0;

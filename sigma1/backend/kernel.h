@@ -21,6 +21,8 @@ struct Buffer {
   // Of a tensor scaled at run time: a number is its code's times this. Null elsewhere.
   float* scale = nullptr;
   const Device* device = nullptr;  // null: memory of this process
+  // Of a tensor that a device keeps in both orientations: the same codes as [width, rows].
+  std::byte* turned = nullptr;
 
   int64_t count() const { return element_count(shape); }
   bool is_fp32() const { return codec == nullptr && kind == Kind::real; }
@@ -58,6 +60,9 @@ struct Kernel {
   // Whether an output may lie where an input of the same format and size lay that nobody else
   // reads.
   bool (*in_place)(size_t input, size_t output) = nullptr;
+  // Whether it writes outputs in both orientations where that is wanted; else the device turns
+  // them.
+  bool turns = false;
 };
 
 // The codec of a cast, made once and kept; null for fp32.

@@ -75,6 +75,8 @@ class Compiler {
     const Place& place = places_.of(value);
     if (&store_.device() != &cpu_device()) buffer.device = &store_.device();
     if (place.kind == Place::Kind::arena) buffer.data = arena_ + place.offset;
+    bool turned = place.turned >= 0 && buffer.shape.back() == place.turned_width;
+    if (turned) buffer.turned = arena_ + place.turned;
     if (place.kind == Place::Kind::constant) buffer.data = constants_ + place.offset;
     if (place.kind == Place::Kind::store) buffer.data = store_.at(place.stored_name).data;
     if (place.scale >= 0) buffer.scale = scales_ + place.scale;
@@ -142,8 +144,17 @@ void Instruction::run(uint64_t step, uint64_t seed) {
   }
   try {
     chain ? chain->run(step) : kernel->run(launch(step));
+    if (!(chain ? chain->turns() : kernel->turns)) turn_outputs();
   } catch (const Error& error) {
     throw Error("{} at {}: {}", node().op->name, node().name, error.what());
+  }
+}
+
+void Instruction::turn_outputs() const {
+  for (const auto& part : parts) {
+    for (const Buffer& each : part->outputs) {
+      if (each.turned) each.device->turn(each);
+    }
   }
 }
 

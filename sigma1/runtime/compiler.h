@@ -24,6 +24,9 @@ struct Instruction {
   const Node& node() const { return *parts.back()->node; }
   Launch launch(uint64_t step) const;  // of one
   void run(uint64_t step, uint64_t seed);
+
+ private:
+  void turn_outputs() const;
 };
 
 struct CompiledProgram {

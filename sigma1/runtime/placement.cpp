@@ -50,6 +50,7 @@ class Placer {
   Placement run() {
     group_nodes();
     alias_views();
+    find_turned();
     find_lifetimes();
     overwrite_inputs();
     check_stored();
@@ -144,6 +145,27 @@ class Placer {
       root_[static_cast<size_t>(output)] = input;
       return true;
     });
+  }
+
+  // What a product reads the other way round is kept in both orientations, unless a view gave it
+  // another width in between.
+  void find_turned() {
+    for (int i = 0; i < graph_.size(); ++i) {
+      const std::vector<Value>& inputs = graph_.node(i).inputs;
+      for (size_t k = 0; k < inputs.size(); ++k) {
+        int each = root(inputs[k]);
+        if (place(each).kind != Place::Kind::arena || !device_.reads_turned(graph_, i, k)) continue;
+        int64_t width = inputs[k].shape().back();
+        if (width == width_of(each)) types_[static_cast<size_t>(each)].turned_width = width;
+      }
+    }
+  }
+
+  // Of the value with this id, as the node that computes it has it.
+  int64_t width_of(int id) const {
+    auto node = std::ranges::upper_bound(first_id_, id) - first_id_.begin() - 1;
+    int output = id - first_id_[static_cast<size_t>(node)];
+    return value(static_cast<int>(node), static_cast<size_t>(output)).shape().back();
   }
 
   void find_lifetimes() {
@@ -264,13 +286,21 @@ class Placer {
     for (int each = 0; each < static_cast<int>(root_.size()); ++each) {
       if (root_of(each) != each || place(each).kind != kind) continue;
       auto index = static_cast<size_t>(each);
-      int64_t bytes = types_[index].count * element_bytes(types_[index].kind, types_[index].cast);
+      int64_t bytes = bytes_of(types_[index]);
+      if (types_[index].turned_width > 0) bytes *= 2;
       bool lasts = kind == Place::Kind::constant;
       lifetimes.push_back({lasts ? 0 : first_[index], lasts ? end : last_[index], bytes});
       roots.push_back(each);
     }
     MemoryPlan plan = plan_memory(lifetimes);
-    for (size_t i = 0; i < roots.size(); ++i) place(roots[i]).offset = plan.offsets[i];
+    for (size_t i = 0; i < roots.size(); ++i) {
+      const StoredType& type = types_[static_cast<size_t>(roots[i])];
+      Place& there = place(roots[i]);
+      there.offset = plan.offsets[i];
+      if (type.turned_width == 0) continue;
+      there.turned = there.offset + bytes_of(type);
+      there.turned_width = type.turned_width;
+    }
     return plan;
   }
 
@@ -278,8 +308,14 @@ class Placer {
     Kind kind = Kind::real;
     Cast cast{};
     int64_t count = 0;
+    int64_t turned_width = 0;  // as it is stored, where it is kept in both orientations
     bool operator==(const StoredType&) const = default;
   };
+
+  static int64_t bytes_of(const StoredType& type) {
+    int64_t bytes = type.count * element_bytes(type.kind, type.cast);
+    return (bytes + kArenaAlignment - 1) / kArenaAlignment * kArenaAlignment;
+  }
 
   const Graph& graph_;
   Fusion fusion_;

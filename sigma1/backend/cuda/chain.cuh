@@ -23,6 +23,7 @@ class PointwiseChain : public Chain {
   // names no producers, all its inputs are loaded.
   explicit PointwiseChain(std::vector<ChainStep> steps);
   void run(uint64_t step) override;
+  bool turns() const override { return true; }
 
  private:
   std::vector<ChainStep> steps_;

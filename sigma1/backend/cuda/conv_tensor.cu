@@ -141,10 +141,9 @@ void launch_correlation(const Correlation& c, int64_t batch, Type type) {
   auto kernel =
       type == Type::fp16 ? correlate<__half, kTransposed> : correlate<__nv_bfloat16, kTransposed>;
   int64_t blocks = batch * ceil_div(c.to.time, kRowsOfBlock) * (c.to.channels / kTile);
-  auto bytes = static_cast<int>(correlation_bytes(c.kernel, c.from.group));
+  auto bytes = static_cast<size_t>(correlation_bytes(c.kernel, c.from.group));
   allow_most_shared(kernel, "conv1d");
-  kernel<<<static_cast<unsigned>(blocks), kBlockThreads, static_cast<size_t>(bytes), stream()>>>(c);
-  check(cudaGetLastError(), "conv1d");
+  launch_kernel("conv1d", kernel, {static_cast<unsigned>(blocks), kBlockThreads, bytes}, c);
 }
 
 bool is_aligned(const View& view) { return reinterpret_cast<uintptr_t>(view.data) % 16 == 0; }

@@ -8,6 +8,7 @@
 #include "sigma1/backend/cuda/kernel_table.h"
 #include "sigma1/backend/cuda/recording.cuh"
 #include "sigma1/backend/cuda/stream.cuh"
+#include "sigma1/backend/cuda/turn.cuh"
 #include "sigma1/base/error.h"
 
 namespace sigma1 {
@@ -57,8 +58,8 @@ class CudaDevice : public Device {
     using namespace cuda;
     for (auto family :
          {attention_kernels, cast_kernels, conv_kernels, embedding_kernels, linear_kernels,
-          norm_kernels, pointwise_kernels, recurrent_kernels, reduce_kernels, shape_kernels,
-          softmax_kernels, source_kernels, update_kernels}) {
+          norm_kernels, pointwise_kernels, recurrent_kernels, reduce_kernels, rotary_kernels,
+          shape_kernels, softmax_kernels, source_kernels, update_kernels}) {
       for (const Kernel& kernel : family()) {
         if (kernel.op == &op) return kernel;
       }
@@ -71,6 +72,11 @@ class CudaDevice : public Device {
                                     std::vector<ChainStep> steps) const override {
     return cuda::make_chain(kind, std::move(steps));
   }
+
+  bool reads_turned(const Graph& graph, int node, size_t input) const override {
+    return cuda::reads_turned(graph, node, input);
+  }
+  void turn(const Buffer& buffer) const override { cuda::turn(buffer); }
 
   std::unique_ptr<Recording> record(std::function<void()> work) const override {
     return std::make_unique<cuda::CudaRecording>(std::move(work));

@@ -1,5 +1,7 @@
 #include "sigma1/backend/cuda/gemm.cuh"
 
+#include <vector>
+
 #include "sigma1/backend/cuda/gemm_library.cuh"
 #include "sigma1/backend/cuda/linear_tensor.cuh"
 #include "sigma1/base/error.h"
@@ -18,6 +20,26 @@ Type operand_type(Type a, Type b) {
     if (fits(a) && fits(b)) return type;
   }
   return Type::fp32;
+}
+
+// With factors of 8 bits in the orientation that the library takes, where they are of such shapes
+// and kept so; else as it is.
+Gemm faced(const Gemm& p) {
+  constexpr int64_t kGranule = 16;
+  bool granules = p.m % kGranule == 0 && p.n % kGranule == 0 && p.k % kGranule == 0;
+  bool packed = p.lda == (p.transpose_a ? p.m : p.k) && p.ldb == (p.transpose_b ? p.k : p.n);
+  bool both_wide = p.a.type == Type::e5m2 && p.b.type == Type::e5m2;
+  bool can_turn = (!p.transpose_a || p.turned_a) && (p.transpose_b || p.turned_b);
+  if (!is_8_bit(p.a.type) || !is_8_bit(p.b.type) || both_wide) return p;
+  if (!granules || !packed || !can_turn || p.count != 1 || p.k == 0) return p;
+  Gemm result = p;
+  result.is_faced = true;
+  if (p.transpose_a) result.a.data = const_cast<void*>(p.turned_a);
+  if (!p.transpose_b) result.b.data = const_cast<void*>(p.turned_b);
+  result.transpose_a = false;
+  result.transpose_b = true;
+  result.lda = result.ldb = p.k;
+  return result;
 }
 
 // Elements from the first to behind the last of `count` matrices of `rows` rows.
@@ -47,13 +69,23 @@ struct Plan {
 
 bool is_empty(const Gemm& p) { return p.m == 0 || p.n == 0 || p.count == 0; }
 
+struct Operands {
+  Type a, b;
+};
+
 // Whether the library can write C itself: it does not saturate, and it would round a bias of 16
-// bits before adding it.
-bool writes_directly(const Gemm& p, Type operands) {
-  return p.c.type == Type::fp32 || (p.c.type == operands && !p.c.saturates && !p.bias);
+// bits before adding it, which beside factors of 8 bits is nothing.
+bool writes_directly(const Gemm& p, Operands operands) {
+  bool is_8 = is_8_bit(operands.a), is_16 = p.c.type == Type::fp16 || p.c.type == Type::bf16;
+  if (p.c.type == Type::fp32) return !is_8 || !p.bias;
+  if (is_8) return is_16 && !p.c.saturates;
+  return p.c.type == operands.a && !p.c.saturates && !p.bias;
 }
 
-library::Product product_in(const Gemm& p, Type operands, bool direct) {
+// Sums of this many products of 8-bit numbers lose little in the fast way.
+constexpr int64_t kLongestFastSum = 4096;
+
+library::Product product_in(const Gemm& p, Operands operands, bool direct) {
   bool scaled = (p.a.type != Type::fp32 && p.a.scale) || (p.b.type != Type::fp32 && p.b.scale);
   return {.m = p.m,
           .n = p.n,
@@ -67,15 +99,20 @@ library::Product product_in(const Gemm& p, Type operands, bool direct) {
           .step_a = p.step_a,
           .step_b = p.step_b,
           .step_c = direct ? p.step_c : p.m * p.n,
-          .operands = operands,
+          .a = operands.a,
+          .b = operands.b,
           .result = direct ? p.c.type : Type::fp32,
           .alpha_on_device = scaled,
           .has_bias = direct && p.bias.has_value(),
-          .tf32 = p.tf32 && operands == Type::fp32};
+          .tf32 = p.tf32 && operands.a == Type::fp32,
+          .fast_sums = is_8_bit(operands.a) && p.k <= kLongestFastSum};
 }
 
 void choose_recipe(const Gemm& p, Plan& plan) {
-  for (Type operands : {operand_type(p.a.type, p.b.type), Type::fp32}) {
+  Type common = operand_type(p.a.type, p.b.type);
+  std::vector<Operands> ways{{common, common}, {Type::fp32, Type::fp32}};
+  if (p.is_faced) ways.insert(ways.begin(), {p.a.type, p.b.type});
+  for (Operands operands : ways) {
     for (bool direct : {true, false}) {
       if (direct && !writes_directly(p, operands)) continue;
       plan.is_direct = direct;
@@ -95,9 +132,9 @@ Plan make_plan(const Gemm& p) {
       extent(p.count, p.step_a, p.transpose_a ? p.k : p.m, p.lda, p.transpose_a ? p.m : p.k);
   plan.size_b =
       extent(p.count, p.step_b, p.transpose_b ? p.n : p.k, p.ldb, p.transpose_b ? p.k : p.n);
-  Type operands = plan.product.operands;
-  if (p.a.type != operands) plan.a = plan.take(plan.size_a * bytes_of(operands));
-  if (p.b.type != operands) plan.b = plan.take(plan.size_b * bytes_of(operands));
+  const library::Product& as = plan.product;
+  if (p.a.type != as.a) plan.a = plan.take(plan.size_a * bytes_of(as.a));
+  if (p.b.type != as.b) plan.b = plan.take(plan.size_b * bytes_of(as.b));
   if (!plan.is_direct) plan.result = plan.take(p.count * p.m * p.n * 4);
   if (plan.product.has_bias) plan.bias = plan.take(p.n * bytes_of(plan.product.result));
   plan.alpha = plan.take(2 * sizeof(float));
@@ -218,10 +255,11 @@ Gemm Gemm::packed(int64_t m, int64_t n, int64_t k, bool transpose_a, bool transp
           .step_c = m * n};
 }
 
-int64_t gemm_workspace(const Gemm& product) { return make_plan(product).bytes; }
+int64_t gemm_workspace(const Gemm& product) { return make_plan(faced(product)).bytes; }
 
-void gemm(const Gemm& p, cudaStream_t stream, std::span<std::byte> workspace) {
-  if (is_empty(p)) return;
+void gemm(const Gemm& product, cudaStream_t stream, std::span<std::byte> workspace) {
+  if (is_empty(product)) return;
+  const Gemm p = faced(product);
   Plan plan = make_plan(p);
   if (p.k == 0) return finish_product(p, plan.product, nullptr, stream);
   check_alignment(p);
@@ -232,9 +270,8 @@ void gemm(const Gemm& p, cudaStream_t stream, std::span<std::byte> workspace) {
   auto at = [&](int64_t offset) {
     return offset == Plan::kInPlace ? nullptr : workspace.data() + offset;
   };
-  Type operands = plan.product.operands;
-  const void* a = as_operand(p.a, operands, plan.size_a, at(plan.a), stream);
-  const void* b = as_operand(p.b, operands, plan.size_b, at(plan.b), stream);
+  const void* a = as_operand(p.a, plan.product.a, plan.size_a, at(plan.a), stream);
+  const void* b = as_operand(p.b, plan.product.b, plan.size_b, at(plan.b), stream);
   void* result = plan.result == Plan::kInPlace ? p.c.data : at(plan.result);
   const float* alpha = &p.alpha;
   if (plan.product.alpha_on_device) {

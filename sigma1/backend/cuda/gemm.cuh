@@ -1,6 +1,7 @@
-// Matrix products through cuBLASLt, of any mixture of formats: fp32 in full fp32, 16 bits with sums
-// in fp32. What cuBLASLt does not multiply is first written in a format that it does, and that
-// loses nothing.
+// Matrix products through cuBLASLt, of any mixture of formats: fp32 in full fp32, 16 and 8 bits
+// with sums in fp32. What cuBLASLt does not multiply is first written in a format that it does, and
+// that loses nothing. Factors of 8 bits it takes in one orientation only, numbers that are
+// multiplied with each other side by side; where they are not, they are turned or become 16 bits.
 #pragma once
 
 #include <optional>
@@ -20,6 +21,9 @@ struct Gemm {
   int64_t step_a = 0, step_b = 0, step_c = 0;  // elements from one product to the next
   float alpha = 1;
   View a{}, b{}, c{};  // their addresses multiples of 16
+  // Where a factor of 8 bits is stored the other way round as well.
+  const void *turned_a = nullptr, *turned_b = nullptr;
+  bool is_faced = false;  // factors of 8 bits are as cuBLASLt takes them
   std::optional<View> bias{};
   bool tf32 = false;  // factors of fp32 may be rounded to TF32
 

@@ -73,9 +73,13 @@ __global__ void fill(uint32_t* to, int64_t count, Type type) {
     uint32_t mixed = static_cast<uint32_t>(i) * 2654435761U;
     uint32_t kept = type == Type::fp32   ? 0x807fffffU
                     : type == Type::fp16 ? 0x83ff83ffU
+                    : type == Type::e4m3 ? 0x87878787U
+                    : type == Type::e5m2 ? 0x83838383U
                                          : 0x807f807fU;
     uint32_t one = type == Type::fp32   ? 0x3f000000U
                    : type == Type::fp16 ? 0x38003800U
+                   : type == Type::e4m3 ? 0x30303030U
+                   : type == Type::e5m2 ? 0x38383838U
                                         : 0x3f003f00U;
     to[i] = (mixed & kept) | one;
   }
@@ -107,8 +111,8 @@ int64_t extent(int64_t count, int64_t step, int64_t rows, int64_t row_step) {
 class Trial {
  public:
   Trial(const Product& p, size_t workspace)
-      : a_(extent(p.count, p.step_a, p.transpose_a ? p.k : p.m, p.lda), p.operands),
-        b_(extent(p.count, p.step_b, p.transpose_b ? p.n : p.k, p.ldb), p.operands),
+      : a_(extent(p.count, p.step_a, p.transpose_a ? p.k : p.m, p.lda), p.a),
+        b_(extent(p.count, p.step_b, p.transpose_b ? p.n : p.k, p.ldb), p.b),
         c_(extent(p.count, p.step_c, p.m, p.ldc), p.result),
         bias_(p.n, p.result),
         workspace_(static_cast<int64_t>(workspace), Type::bf16),
@@ -163,11 +167,12 @@ std::string cache_key(const Product& p) {
   cuda::check(cudaGetDevice(&device), "gemm: device");
   cuda::check(cudaGetDeviceProperties(&properties, device), "gemm: device");
   return fmt::format(
-      "{} cublasLt {}: {}x{}x{}{}{} ld {} {} {} times {} by {} {} {} types {} {}{}{}{}",
+      "{} cublasLt {}: {}x{}x{}{}{} ld {} {} {} times {} by {} {} {} types {} {} {}{}{}{}{}",
       properties.name, cublasLtGetVersion(), p.m, p.n, p.k, p.transpose_a ? " ta" : "",
       p.transpose_b ? " tb" : "", p.lda, p.ldb, p.ldc, p.count, p.step_a, p.step_b, p.step_c,
-      static_cast<int>(p.operands), static_cast<int>(p.result), p.alpha_on_device ? " device" : "",
-      p.has_bias ? " bias" : "", p.tf32 ? " tf32" : "");
+      static_cast<int>(p.a), static_cast<int>(p.b), static_cast<int>(p.result),
+      p.alpha_on_device ? " device" : "", p.has_bias ? " bias" : "", p.tf32 ? " tf32" : "",
+      p.fast_sums ? " fast" : "");
 }
 
 std::optional<Algorithm> recall_algorithm(const std::string& key) {

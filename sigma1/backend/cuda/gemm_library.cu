@@ -23,8 +23,12 @@ cudaDataType_t data_type(Type type) {
       return CUDA_R_16F;
     case Type::bf16:
       return CUDA_R_16BF;
+    case Type::e4m3:
+      return CUDA_R_8F_E4M3;
+    case Type::e5m2:
+      return CUDA_R_8F_E5M2;
     default:
-      throw Bug("cublasLt: expected fp32, fp16 or bf16");
+      throw Bug("cublasLt: expected numbers of a floating-point format");
   }
 }
 
@@ -63,6 +67,12 @@ cublasLtMatmulDesc_t make_operation(const Product& p) {
   set(CUBLASLT_MATMUL_DESC_POINTER_MODE,
       p.alpha_on_device ? CUBLASLT_POINTER_MODE_DEVICE : CUBLASLT_POINTER_MODE_HOST);
   if (p.has_bias) set(CUBLASLT_MATMUL_DESC_EPILOGUE, CUBLASLT_EPILOGUE_BIAS);
+  if (p.fast_sums) {
+    int8_t fast = 1;
+    check(cublasLtMatmulDescSetAttribute(operation, CUBLASLT_MATMUL_DESC_FAST_ACCUM, &fast,
+                                         sizeof(fast)),
+          "fast sums");
+  }
   return operation;
 }
 
@@ -138,8 +148,8 @@ Found make_recipe(const Product& p, int device) {
   Matrix c{p.m, p.n, p.ldc, p.step_c};
   Recipe recipe{.handle = handle_of(device),
                 .operation = make_operation(p),
-                .left = make_layout(b, p.operands, p.count),
-                .right = make_layout(a, p.operands, p.count),
+                .left = make_layout(b, p.b, p.count),
+                .right = make_layout(a, p.a, p.count),
                 .result = make_layout(c, p.result, p.count),
                 .alpha_on_device = p.alpha_on_device};
   bool exists = find_algorithm(p, recipe);

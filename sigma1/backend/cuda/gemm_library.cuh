@@ -14,10 +14,13 @@ struct Product {
   bool transpose_a, transpose_b;
   int64_t lda, ldb, ldc;
   int64_t count, step_a, step_b, step_c;
-  Type operands, result;  // fp32, fp16 or bf16; the result of the operands' type or fp32
-  bool alpha_on_device;   // then alpha points to alpha and 0
-  bool has_bias;          // of the result's type, added after alpha
+  // Both factors fp32, fp16 or bf16, the result of their type or fp32; or factors of 8 bits, not
+  // both e5m2, A not transposed, B transposed.
+  Type a, b, result;
+  bool alpha_on_device;  // then alpha points to alpha and 0
+  bool has_bias;         // of the result's type, added after alpha
   bool tf32;
+  bool fast_sums;  // of 8 bits: partial sums have fewer digits than fp32
 
   auto operator<=>(const Product&) const = default;
 };

@@ -2,6 +2,8 @@
 // that carries them out.
 #pragma once
 
+#include <iterator>
+
 #include "sigma1/backend/cuda/activations.cuh"
 #include "sigma1/backend/cuda/four.cuh"
 
@@ -57,41 +59,49 @@ struct Instruction {
 
 namespace detail {
 
-template <class F>
-__device__ Four map(const Four& x, const Four& y, F f) {
-  Four result;
+// Numbers are four or eight neighbours.
+template <class Numbers, class F>
+__device__ Numbers map(const Numbers& x, const Numbers& y, F f) {
+  Numbers result;
 #pragma unroll
-  for (int k = 0; k < 4; ++k) result.at[k] = f(x.at[k], y.at[k]);
+  for (size_t k = 0; k < std::size(x.at); ++k) result.at[k] = f(x.at[k], y.at[k]);
   return result;
 }
 
-template <class Activation>
-__device__ Four value(const Four& x, const Parameters& p) {
+template <class Activation, class Numbers>
+__device__ Numbers value(const Numbers& x, const Parameters& p) {
   return map(x, x, [&](float a, float) { return p.factor * Activation::value(p.multiplier * a); });
 }
 
-template <class Activation>
-__device__ Four derivative(const Four& x, const Four& dy, const Parameters& p) {
+template <class Activation, class Numbers>
+__device__ Numbers derivative(const Numbers& x, const Numbers& dy, const Parameters& p) {
   return map(x, dy, [&](float a, float b) {
     return p.factor * (Activation::derivative(p.multiplier * a) * b);
   });
 }
 
-__device__ inline Four dropout(const Four& x, const Parameters& p, int64_t first) {
-  PhiloxBlock random = random_block(p.key, p.step(), static_cast<uint64_t>(first) / 4);
-  Four result;
+template <class Numbers>
+__device__ Numbers dropout(const Numbers& x, const Parameters& p, int64_t first) {
+  Numbers result;
 #pragma unroll
-  for (int k = 0; k < 4; ++k) {
-    result.at[k] = random.word[k] > p.last_dropped ? p.factor * x.at[k] : 0;
+  for (size_t begin = 0; begin < std::size(x.at); begin += 4) {
+    PhiloxBlock random =
+        random_block(p.key, p.step(), static_cast<uint64_t>(first) / 4 + begin / 4);
+#pragma unroll
+    for (size_t k = 0; k < 4; ++k) {
+      bool stays = random.word[k] > p.last_dropped;
+      result.at[begin + k] = stays ? p.factor * x.at[begin + k] : 0;
+    }
   }
   return result;
 }
 
 }  // namespace detail
 
-// Elements [first, first + 4) of an instruction's result.
-__device__ inline Four apply(Opcode opcode, const Four& x, const Four& y, const Parameters& p,
-                             int64_t first) {
+// Elements from `first` on of an instruction's result, as many as there are of x.
+template <class Numbers>
+__device__ Numbers apply(Opcode opcode, const Numbers& x, const Numbers& y, const Parameters& p,
+                         int64_t first) {
   switch (opcode) {
     case Opcode::relu:
       return detail::value<Relu>(x, p);

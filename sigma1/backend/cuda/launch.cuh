@@ -1,4 +1,5 @@
-// Launching kernels that have most of a multiprocessor's shared memory. Private to this folder.
+// Launching kernels that have most of a multiprocessor's shared memory, or that follow each other
+// without a pause. Private to this folder.
 #pragma once
 
 #include <type_traits>
@@ -32,20 +33,32 @@ void launch_with_room(const char* what, void (*kernel)(Parameters...), int64_t b
   check(cudaGetLastError(), what);
 }
 
+struct Grid {
+  dim3 blocks, threads;
+  size_t shared_bytes = 0;
+};
+
+// `what` names it where that fails.
+template <class... Parameters>
+void launch_kernel(const char* what, void (*kernel)(Parameters...), const Grid& grid,
+                   std::type_identity_t<Parameters>... arguments) {
+  kernel<<<grid.blocks, grid.threads, grid.shared_bytes, stream()>>>(arguments...);
+  check(cudaGetLastError(), what);
+}
+
 // The same for a kernel that may begin before the one launched before it has ended, as soon as all
 // blocks of that one have called let_next_begin(): before it touches anything which that one writes
-// or reads, each thread calls wait_for_last().
+// or reads, each thread calls wait_for_last(). Pays where there is work to do until then.
 template <class... Parameters>
-void launch_early(const char* what, void (*kernel)(Parameters...), int64_t blocks, int threads,
-                  int floats, std::type_identity_t<Parameters>... arguments) {
-  allow_most_shared(kernel, what);
+void launch_early(const char* what, void (*kernel)(Parameters...), const Grid& grid,
+                  std::type_identity_t<Parameters>... arguments) {
   cudaLaunchAttribute early{};
   early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
   early.val.programmaticStreamSerializationAllowed = 1;
   cudaLaunchConfig_t config{};
-  config.gridDim = dim3(static_cast<unsigned>(blocks));
-  config.blockDim = dim3(static_cast<unsigned>(threads));
-  config.dynamicSmemBytes = static_cast<size_t>(floats) * sizeof(float);
+  config.gridDim = grid.blocks;
+  config.blockDim = grid.threads;
+  config.dynamicSmemBytes = grid.shared_bytes;
   config.stream = stream();
   config.attrs = &early;
   config.numAttrs = 1;

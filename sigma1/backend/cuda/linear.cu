@@ -13,6 +13,8 @@ Gemm with_operands(Gemm product, const Launch& launch) {
   product.a = view_of(launch.in(0));
   product.b = view_of(launch.in(1));
   product.c = view_of(launch.out());
+  product.turned_a = launch.in(0).turned;
+  product.turned_b = launch.in(1).turned;
   const Device* device = launch.out().device;
   product.tf32 = device != nullptr && fp32_products(*device) == Fp32Products::tf32;
   return product;

@@ -221,10 +221,10 @@ void multiply_with_bias(const Gemm& p, cudaStream_t stream) {
   allow_most_shared(kernel, "linear");
   dim3 blocks(static_cast<unsigned>((p.m + kRows - 1) / kRows),
               static_cast<unsigned>((p.n + kColumns - 1) / kColumns));
-  kernel<<<blocks, kThreads, kSharedBytes, stream>>>(
+  launch_kernel(
+      "linear", kernel, {blocks, kThreads, kSharedBytes},
       {static_cast<const std::byte*>(p.a.data), static_cast<const std::byte*>(p.b.data), *p.bias,
        p.c, static_cast<int>(p.m), static_cast<int>(p.n), static_cast<int>(p.k), p.alpha});
-  check(cudaGetLastError(), "linear");
 }
 
 }  // namespace sigma1::cuda

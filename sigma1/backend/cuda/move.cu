@@ -1,5 +1,7 @@
 #include "sigma1/backend/cuda/move.cuh"
 
+#include "sigma1/backend/cuda/launch.cuh"
+
 namespace sigma1::cuda {
 namespace {
 
@@ -56,15 +58,15 @@ void move(const Launch& launch, size_t input, size_t output, const Walk& from, c
   if (size > 1 && from_units && to_units) {
     with_unit_copier(launch, input, output, [&]<class Copier>(const Copier& copier) {
       int64_t units = count / size;
-      move_elements<<<blocks_for(units), kThreads, 0, stream()>>>(copier, *from_units, *to_units,
-                                                                  units);
+      launch_kernel("move", move_elements<Copier>, {blocks_for(units), kThreads}, copier,
+                    *from_units, *to_units, units);
     });
   } else {
     with_copier(launch, input, output, [&]<class Copier>(const Copier& copier) {
-      move_elements<<<blocks_for(count), kThreads, 0, stream()>>>(copier, from, to, count);
+      launch_kernel("move", move_elements<Copier>, {blocks_for(count), kThreads}, copier, from, to,
+                    count);
     });
   }
-  check(cudaGetLastError(), "move");
 }
 
 }  // namespace sigma1::cuda

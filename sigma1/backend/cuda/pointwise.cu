@@ -17,7 +17,7 @@ bool in_place(size_t, size_t) { return true; }
 
 template <const OpDef& op>
 constexpr Kernel kernel() {
-  return {&op, run<op>, pointwise_workspace, in_place};
+  return {&op, run<op>, pointwise_workspace, in_place, true};
 }
 
 constexpr Kernel kKernels[] = {

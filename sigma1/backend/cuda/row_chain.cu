@@ -132,8 +132,7 @@ struct RowChain::Ready {
   }
 
   void launch() const {
-    kernel<<<blocks, kRowChainThreads, shared_bytes, stream()>>>(code, matrices);
-    check(cudaGetLastError(), "row chain");
+    launch_kernel("row chain", kernel, {blocks, kRowChainThreads, shared_bytes}, code, matrices);
   }
 
   RowKernel kernel;

@@ -5,6 +5,7 @@
 #include <type_traits>
 
 #include "sigma1/backend/cuda/kernel_table.h"
+#include "sigma1/backend/cuda/launch.cuh"
 #include "sigma1/backend/cuda/move.cuh"
 
 namespace sigma1::cuda {
@@ -128,7 +129,7 @@ void run_unslice(const Launch& launch) {
   Padding p{launch.attr<int64_t>("begin") * inner, part[axis] * inner, whole[axis] * inner};
   int64_t size = unit_size(launch, 0, 0);
   auto run = [&]<class Copier>(const Copier& copier) {
-    pad<<<blocks_for(count), kThreads, 0, stream()>>>(copier, p, count);
+    launch_kernel("unslice", pad<Copier>, {blocks_for(count), kThreads}, copier, p, count);
   };
   if (size > 1 && p.begin % size == 0 && p.part % size == 0 && p.row % size == 0) {
     p = {p.begin / size, p.part / size, p.row / size};
@@ -137,7 +138,6 @@ void run_unslice(const Launch& launch) {
   } else {
     with_copier(launch, 0, 0, run);
   }
-  check(cudaGetLastError(), "unslice");
 }
 
 // Rows of two inputs, each as one row: of `first` and `second` elements.
@@ -159,7 +159,7 @@ void join_two(const Launch& launch) {
   int64_t size = std::min(unit_size(launch, 0, 0), unit_size(launch, 1, 0));
   auto run = [&]<class A, class B>(const A& a, const B& b) {
     if constexpr (std::is_same_v<A, B>) {
-      join<<<blocks_for(count), kThreads, 0, stream()>>>(a, b, first, second, count);
+      launch_kernel("concat", join<A>, {blocks_for(count), kThreads}, a, b, first, second, count);
     }
   };
   if (size > 1 && first % size == 0 && second % size == 0) {
