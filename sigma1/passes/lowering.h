@@ -12,12 +12,17 @@ namespace sigma1 {
 
 // Nodes that only scale (identity and scale) give their factor to the node before them, or to all
 // that read them, and vanish. What remains of them is read by something that is not linear.
+// Reshapes pass factors on, so that they are names and nothing is computed for them.
 // Needs nothing; before lower_precision, after which an identity may be a cast.
 void fold(Graph& graph);
 
 // Gives every tensor its storage, and casts before the matrix products that ask for fewer bits.
 // Needs the backward graph to start at a node named kGradientSeed.
 void lower_precision(Graph& graph, const Precision& precision);
+
+// What only a cast reads is stored as the cast would have it, by the op that computes it, and the
+// cast vanishes: one rounding instead of two, and one pass over memory less. After lower_precision.
+void merge_casts(Graph& graph);
 
 // One node for a loss and its gradient, where the loss's own gradient is a constant.
 void fuse_loss(Graph& graph);
