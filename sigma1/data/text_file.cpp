@@ -51,10 +51,15 @@ std::string decompress(std::string_view bytes, const std::string& path) {
   return text;
 }
 
+std::string read_bytes_file(const std::string& path) {
+  std::string bytes = read_file(path);
+  if (path.ends_with(".zst") && !bytes.empty()) bytes = decompress(bytes, path);
+  if (bytes.empty()) throw Error("expected text in {}, got an empty file", path);
+  return bytes;
+}
+
 std::string read_text_file(const std::string& path) {
-  std::string text = read_file(path);
-  if (path.ends_with(".zst") && !text.empty()) text = decompress(text, path);
-  if (text.empty()) throw Error("expected text in {}, got an empty file", path);
+  std::string text = read_bytes_file(path);
   if (auto fault = find_utf8_fault(text))
     throw Error("expected UTF-8 in {}, got {} (at byte offset {} of the text)", path, fault->reason,
                 fault->offset);
@@ -82,17 +87,22 @@ std::vector<std::string> text_files_in(const std::string& folder) {
   return paths;
 }
 
-}  // namespace
-
-std::string read_text(const std::string& path) {
+// All files of a folder, or the one at `path`, each by `read`.
+std::string read_all(const std::string& path, std::string (*read)(const std::string&)) {
   std::error_code ignored;
   fs::file_status status = fs::status(path, ignored);
   if (status.type() == fs::file_type::not_found)
     throw Error("expected a text file or a folder of them, got nothing at '{}'", path);
-  if (!fs::is_directory(status)) return read_text_file(path);
+  if (!fs::is_directory(status)) return read(path);
   std::string text;
-  for (const std::string& part : text_files_in(path)) text += read_text_file(part);
+  for (const std::string& part : text_files_in(path)) text += read(part);
   return text;
 }
+
+}  // namespace
+
+std::string read_text(const std::string& path) { return read_all(path, read_text_file); }
+
+std::string read_bytes(const std::string& path) { return read_all(path, read_bytes_file); }
 
 }  // namespace sigma1

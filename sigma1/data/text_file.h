@@ -11,4 +11,7 @@ namespace sigma1 {
 // missing, empty, damaged or not UTF-8.
 std::string read_text(const std::string& path);
 
+// The bytes of the same, whatever they are.
+std::string read_bytes(const std::string& path);
+
 }  // namespace sigma1

@@ -1,6 +1,8 @@
 #include "sigma1/data/vocabulary.h"
 
+#include <algorithm>
 #include <charconv>
+#include <optional>
 #include <utility>
 
 #include "sigma1/base/error.h"
@@ -23,7 +25,57 @@ char32_t parse_code_point(std::string_view line, size_t number) {
   return value;
 }
 
+constexpr std::string_view kBytes = "bytes\n", kIds = "ids ";
+
+std::optional<uint32_t> parse_id(std::string_view word) {
+  uint32_t id = 0;
+  auto [end, fault] = std::from_chars(word.data(), word.data() + word.size(), id);
+  if (fault != std::errc() || end != word.data() + word.size()) return std::nullopt;
+  return id;
+}
+
+std::vector<std::string_view> words_of(std::string_view text) {
+  constexpr std::string_view kSpace = " \t\n";
+  std::vector<std::string_view> words;
+  for (size_t begin; (begin = text.find_first_not_of(kSpace)) != std::string_view::npos;) {
+    text.remove_prefix(begin);
+    size_t length = std::min(text.find_first_of(kSpace), text.size());
+    words.push_back(text.substr(0, length));
+    text.remove_prefix(length);
+  }
+  return words;
+}
+
 }  // namespace
+
+Vocabulary Vocabulary::bytes() { return {Kind::bytes, 256}; }
+
+Vocabulary Vocabulary::of_ids(int64_t count) {
+  if (count < 1 || count > static_cast<int64_t>(kMostIds)) {
+    throw Error("vocabulary: expected from 1 to {} ids, which take 16 bits, got {}", kMostIds,
+                count);
+  }
+  return {Kind::ids, static_cast<size_t>(count)};
+}
+
+std::string_view Vocabulary::token_name() const {
+  if (kind_ == Kind::characters) return "character";
+  return kind_ == Kind::bytes ? "byte" : "token";
+}
+
+size_t Vocabulary::known() const {
+  return kind_ == Kind::characters ? code_points_.size() : count_;
+}
+
+size_t Vocabulary::size() const {
+  constexpr size_t kStep = 64;
+  return kind_ == Kind::ids ? (count_ + kStep - 1) / kStep * kStep : known();
+}
+
+void Vocabulary::expect_known(size_t id) const {
+  if (id < known()) return;
+  throw Error("expected a token id below {}, the size of the vocabulary, got {}", known(), id);
+}
 
 Vocabulary::Vocabulary(std::vector<char32_t> ascending) : code_points_(std::move(ascending)) {
   if (!code_points_.empty()) ids_.assign(code_points_.back() + 1, kUnknown);
@@ -41,6 +93,12 @@ Vocabulary Vocabulary::of_texts(const std::vector<std::string_view>& texts) {
 }
 
 Vocabulary Vocabulary::parse(std::string_view lines) {
+  if (lines == kBytes) return bytes();
+  if (lines.starts_with(kIds) && lines.ends_with('\n')) {
+    std::string_view number = lines.substr(kIds.size(), lines.size() - kIds.size() - 1);
+    if (std::optional<uint32_t> count = parse_id(number)) return of_ids(*count);
+    throw Error("expected a number of ids in line 1 of the vocabulary, got '{}'", number);
+  }
   std::vector<char32_t> ascending;
   while (!lines.empty()) {
     size_t number = ascending.size() + 1;
@@ -59,6 +117,8 @@ Vocabulary Vocabulary::parse(std::string_view lines) {
 }
 
 std::string Vocabulary::serialize() const {
+  if (kind_ == Kind::bytes) return std::string(kBytes);
+  if (kind_ == Kind::ids) return fmt::format("{}{}\n", kIds, count_);
   std::string lines;
   for (char32_t code_point : code_points_) lines += code_point_name(code_point) + '\n';
   return lines;
@@ -73,8 +133,7 @@ uint32_t Vocabulary::id(char32_t code_point) const {
 }
 
 char32_t Vocabulary::code_point(size_t id) const {
-  if (id >= size())
-    throw Error("expected a token id below {}, the size of the vocabulary, got {}", size(), id);
+  expect_known(id);
   return code_points_[id];
 }
 
@@ -83,6 +142,19 @@ std::vector<uint16_t> Vocabulary::encode(std::string_view text) const {
     throw Error("expected a vocabulary of at most {} characters, whose ids take 16 bits, got {}",
                 kMostIds, size());
   std::vector<uint16_t> ids;
+  if (kind_ == Kind::bytes) {
+    for (char byte : text) ids.push_back(static_cast<unsigned char>(byte));
+    return ids;
+  }
+  if (kind_ == Kind::ids) {
+    for (std::string_view word : words_of(text)) {
+      std::optional<uint32_t> id = parse_id(word);
+      if (!id) throw Error("expected token ids, numbers with spaces between, got '{}'", word);
+      expect_known(*id);
+      ids.push_back(static_cast<uint16_t>(*id));
+    }
+    return ids;
+  }
   ids.reserve(text.size());
   for (size_t offset = 0; offset < text.size();)
     ids.push_back(static_cast<uint16_t>(id(next_code_point(text, offset))));
@@ -92,7 +164,12 @@ std::vector<uint16_t> Vocabulary::encode(std::string_view text) const {
 std::string Vocabulary::decode(std::span<const uint16_t> ids) const {
   std::string text;
   text.reserve(ids.size());
-  for (uint16_t id : ids) append_utf8(text, code_point(id));
+  for (uint16_t id : ids) {
+    expect_known(id);
+    if (kind_ == Kind::characters) append_utf8(text, code_points_[id]);
+    if (kind_ == Kind::bytes) text += static_cast<char>(id);
+    if (kind_ == Kind::ids) text += fmt::format("{} ", id);
+  }
   return text;
 }
 

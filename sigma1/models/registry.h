@@ -14,16 +14,29 @@ namespace sigma1 {
 struct ModelConfig {
   int64_t batch = 8, time = 32;
   int64_t width = 64, hidden = 256;
-  int64_t depth = 2, heads = 2;
+  int64_t depth = 2, heads = 2;  // of gpt, 0: of 64 numbers each; so for hidden: 4·width
   int64_t vocabulary = 256;
   std::string residual = "fixed";  // default, fixed (τ), running-mean
   double tau = 0.5;
   std::string context = "attention";  // of char_lm: attention, conv, rnn
   std::string norm = "pre";           // of char_lm: pre, post, none
+  std::string block = "gpt2";         // of gpt: gpt2, llama
+  int64_t kv_heads = 0;               // of gpt: heads of keys and values; 0: as many as heads
+  std::string named = {};             // of gpt: 124M, 355M, 774M, 1.5B, or none
   // What the network computes, whatever scale its tensors are stored at: factors of attention's
-  // logits and of gelu's input.
+  // logits and of the activation's input.
   double attention_multiplier = 1, activation_multiplier = 1;
+  // unit, or u-mup, of gpt: what makes the best rate and multipliers those of any width and depth.
+  std::string parametrization = "unit";
+  double residual_multiplier = 1, residual_attention_ratio = 1, loss_multiplier = 1;  // of u-mup
 
+  // With heads and hidden as 0 stands for.
+  ModelConfig resolved() const;
+  bool is_u_mup() const { return parametrization == "u-mup"; }
+
+  // Takes width, depth, heads, hidden and time of the GPT-2 that is called so. Throws Error when
+  // there is none.
+  void set_named(std::string_view size);
   // Of the l-th residual layer, from 1. Throws Error for an unknown kind.
   ResidualWeights residual_weights(int64_t l) const;
 };
@@ -33,6 +46,7 @@ struct Model {
   std::string_view description;
   void (*build)(Graph&, const ModelConfig&);
   ModelConfig (*defaults)();
+  bool has_blocks = false;  // block, kv_heads, named sizes and u-mup are its own
 };
 
 std::span<const Model> model_registry();

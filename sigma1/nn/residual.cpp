@@ -21,6 +21,17 @@ ResidualWeights running_mean_residual(int64_t l) {
   return {std::sqrt(layers / (layers + 1)), std::sqrt(1 / (layers + 1))};
 }
 
+ResidualWeights u_mup_residual(int64_t i, int64_t layers, double multiplier,
+                               double attention_ratio) {
+  double other = multiplier * std::sqrt(2 / (1 + attention_ratio * attention_ratio));
+  double attention = attention_ratio * other;
+  auto attentions = static_cast<double>((i + 1) / 2), others = static_cast<double>(i / 2);
+  double before =
+      static_cast<double>(layers) / 2 + attentions * attention * attention + others * other * other;
+  double tau = (i % 2 == 0 ? attention : other) / std::sqrt(before), norm = std::hypot(1, tau);
+  return {1 / norm, tau / norm};
+}
+
 Value residual(Value x, ResidualWeights weights, const std::function<Value(Value)>& branch) {
   Graph& graph = *x.graph;
   Value split = identity(x);

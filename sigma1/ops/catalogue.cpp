@@ -33,8 +33,8 @@ constexpr const OpDef* kCatalogue[] = {
     // Normalisation, attention, recurrence, losses
     &softmax_op, &layer_norm_op, &rms_norm_op, &attention_op, &recurrent_highway_op,
     &softmax_xent_op, &mse_op,
-    // Shape
-    &reshape_op, &transpose_op, &slice_op, &unslice_op, &concat_op, &split_op,
+    // Shape and place
+    &reshape_op, &transpose_op, &slice_op, &unslice_op, &concat_op, &split_op, &rotary_op,
     // What only gradients and lowering emit
     &conv1d_grad_input_op, &conv1d_grad_weight_op, &embedding_grad_op, &gather_rows_grad_op,
     &relu_grad_op, &gelu_grad_op, &gelu_tanh_grad_op, &tanh_grad_op, &sigmoid_grad_op,

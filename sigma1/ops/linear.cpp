@@ -9,6 +9,8 @@
 namespace sigma1 {
 namespace {
 
+constexpr const char* kReadout = "readout";
+
 // X[batch, b, m] · W[m, n]; `shared`: one W for the whole batch.
 struct MatmulDims {
   int64_t batch, b, m, n;
@@ -41,11 +43,14 @@ std::vector<TensorType> infer_matmul(const OpView& v) {
   return {{shape}};
 }
 
-// Table A.2; b counts every row that is summed into W's gradient.
+// Table A.2; b counts every row that is summed into W's gradient. A readout's output is meant to be
+// m^-½ as large as its inputs, so that what it learns, not what it starts with, is of unit scale.
 Scales scale_matmul(const OpView& v, const ScaleContext&) {
   auto [batch, b, m, n, shared] = matmul_dims(v);
-  auto rows = static_cast<double>(shared ? batch * b : b);
-  return {rsqrt(static_cast<double>(m)), {rsqrt(static_cast<double>(n)), rsqrt(rows)}};
+  auto rows = static_cast<double>(shared ? batch * b : b), inner = static_cast<double>(m);
+  double readout = v.attributes.get_or(kReadout, 0.0);
+  double alpha = readout > 0 ? readout / inner : rsqrt(inner);
+  return {alpha, {rsqrt(static_cast<double>(n)), rsqrt(rows)}};
 }
 
 Value as_matrix(Value x) {
@@ -186,6 +191,14 @@ constinit const OpDef linear_op{.name = "linear",
 Value matmul(Value x, Value w, Transpose transpose) {
   return x.graph->append_one(matmul_op, {x, w}, matmul_attributes(transpose));
 }
+
+Value readout(Value x, Value w, double multiplier) {
+  Attributes attributes = matmul_attributes({});
+  attributes.set(kReadout, multiplier);
+  return x.graph->append_one(matmul_op, {x, w}, attributes);
+}
+
+bool is_readout(const Node& node) { return node.attributes.get_or(kReadout, 0.0) > 0; }
 
 Value linear(Value x, Value w, Value bias) { return x.graph->append_one(linear_op, {x, w, bias}); }
 

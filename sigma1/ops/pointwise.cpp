@@ -276,16 +276,22 @@ constinit const OpDef dropout_op{.name = "dropout",
                                  .defaults = dropout_defaults,
                                  .linear_in = first_input};
 
-Value relu(Value x) { return x.graph->append_one(relu_op, {x}); }
-Value gelu(Value x, double multiplier) {
+namespace {
+
+Value activated(const OpDef& op, Value x, double multiplier) {
   Attributes attributes;
   if (multiplier != 1) attributes.set("multiplier", multiplier);
-  return x.graph->append_one(gelu_op, {x}, attributes);
+  return x.graph->append_one(op, {x}, attributes);
 }
+
+}  // namespace
+
+Value relu(Value x) { return x.graph->append_one(relu_op, {x}); }
+Value gelu(Value x, double multiplier) { return activated(gelu_op, x, multiplier); }
 Value gelu_tanh(Value x) { return x.graph->append_one(gelu_tanh_op, {x}); }
 Value tanh(Value x) { return x.graph->append_one(tanh_op, {x}); }
 Value sigmoid(Value x) { return x.graph->append_one(sigmoid_op, {x}); }
-Value silu(Value x) { return x.graph->append_one(silu_op, {x}); }
+Value silu(Value x, double multiplier) { return activated(silu_op, x, multiplier); }
 Value softplus(Value x) { return x.graph->append_one(softplus_op, {x}); }
 Value exp(Value x) { return x.graph->append_one(exp_op, {x}); }
 Value log(Value x) { return x.graph->append_one(log_op, {x}); }

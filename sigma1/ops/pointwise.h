@@ -14,11 +14,12 @@ extern const OpDef relu_grad_op, gelu_grad_op, gelu_tanh_grad_op, tanh_grad_op, 
 extern const OpDef mul_op, scale_op, identity_op, dropout_op;
 
 Value relu(Value x);
+// With a multiplier m: of m·x.
 Value gelu(Value x, double multiplier = 1);  // exact: x·Φ(x)
 Value gelu_tanh(Value x);                    // the approximation of BERT and GPT-2
 Value tanh(Value x);
 Value sigmoid(Value x);
-Value silu(Value x);
+Value silu(Value x, double multiplier = 1);
 Value softplus(Value x);
 Value exp(Value x);
 Value log(Value x);

@@ -45,7 +45,7 @@ std::vector<TensorType> infer_lamb(const OpView& v) {
 
 void evaluate_sgd(const EvalView& v) {
   const Tensor &param = v.in(0), &grad = v.in(1), &momentum = v.in(2);
-  double lr = v.in(3)[0], kept = v.attr<double>("momentum");
+  double lr = v.attr<double>("rate_scale") * v.in(3)[0], kept = v.attr<double>("momentum");
   double decay = v.attr<double>("weight_decay"), scale = v.attr<double>("gradient_scale");
   bool nesterov = v.attr<bool>("nesterov");
   for (int64_t i = 0; i < param.count(); ++i) {
@@ -77,10 +77,13 @@ std::vector<double> adam_direction(const EvalView& v) {
   return direction;
 }
 
+double adam_rate(const EvalView& v) { return v.attr<double>("rate_scale") * v.in(4)[0]; }
+
 void evaluate_adam(const EvalView& v) {
   std::vector<double> direction = adam_direction(v);
+  double rate = adam_rate(v);
   for (int64_t i = 0; i < v.in(0).count(); ++i) {
-    v.out(0)[i] = v.in(0)[i] - v.in(4)[0] * direction[static_cast<size_t>(i)];
+    v.out(0)[i] = v.in(0)[i] - rate * direction[static_cast<size_t>(i)];
   }
 }
 
@@ -98,22 +101,24 @@ void evaluate_lamb(const EvalView& v) {
   double ratio = of_param > 0 && of_direction > 0 ? of_param / of_direction : 1;
   double limit = v.attr<double>("max_trust_ratio");
   if (limit > 0) ratio = std::min(ratio, limit);
+  double rate = adam_rate(v) * ratio;
   for (int64_t i = 0; i < v.in(0).count(); ++i) {
-    v.out(0)[i] = v.in(0)[i] - v.in(4)[0] * ratio * direction[static_cast<size_t>(i)];
+    v.out(0)[i] = v.in(0)[i] - rate * direction[static_cast<size_t>(i)];
   }
 }
 
 Attributes attributes_of(const AdamOptions& options) {
-  return {{"beta1", options.beta1},         {"beta2", options.beta2},
-          {"epsilon", options.epsilon},     {"weight_decay", options.weight_decay},
-          {"decoupled", options.decoupled}, {"gradient_scale", options.gradient_scale}};
+  return {{"beta1", options.beta1},          {"beta2", options.beta2},
+          {"epsilon", options.epsilon},      {"weight_decay", options.weight_decay},
+          {"decoupled", options.decoupled},  {"gradient_scale", options.gradient_scale},
+          {"rate_scale", options.rate_scale}};
 }
 
 }  // namespace
 
 constinit const OpDef sgd_step_op{
     .name = "sgd_step",
-    .formula = "m ← μm + g + λp; p ← p − lr·m, or nesterov's look-ahead",
+    .formula = "m ← μm + g + λp; p ← p − s·lr·m, or nesterov's look-ahead",
     .min_inputs = 4,
     .max_inputs = 4,
     .infer = infer_sgd,
@@ -121,7 +126,7 @@ constinit const OpDef sgd_step_op{
 
 constinit const OpDef adam_step_op{
     .name = "adam_step",
-    .formula = "m, v ← moving means of g, g²; p ← p − lr·(m̂ / (√v̂ + ε) + λp)",
+    .formula = "m, v ← moving means of g, g²; p ← p − s·lr·(m̂ / (√v̂ + ε) + λp)",
     .min_inputs = 6,
     .max_inputs = 6,
     .infer = infer_adam,
@@ -129,7 +134,7 @@ constinit const OpDef adam_step_op{
     .positive_inputs = true};  // v and step
 
 constinit const OpDef lamb_step_op{.name = "lamb_step",
-                                   .formula = "d = m̂ / (√v̂ + ε) + λp; p ← p − lr·d·‖p‖ / ‖d‖",
+                                   .formula = "d = m̂ / (√v̂ + ε) + λp; p ← p − s·lr·d·‖p‖ / ‖d‖",
                                    .min_inputs = 6,
                                    .max_inputs = 6,
                                    .infer = infer_lamb,
@@ -141,7 +146,8 @@ SgdStep sgd_step(Value param, Value grad, Value momentum, Value lr, const SgdOpt
                                                 {{"momentum", options.momentum},
                                                  {"nesterov", options.nesterov},
                                                  {"weight_decay", options.weight_decay},
-                                                 {"gradient_scale", options.gradient_scale}});
+                                                 {"gradient_scale", options.gradient_scale},
+                                                 {"rate_scale", options.rate_scale}});
   return {next[0], next[1]};
 }
 

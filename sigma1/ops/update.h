@@ -18,13 +18,14 @@ struct SgdOptions {
   bool nesterov = false;
   double weight_decay = 0;
   double gradient_scale = 1;  // the gradient is multiplied by it before anything else
+  double rate_scale = 1;      // the rate is multiplied by it: what this parameter learns by
 };
 
 struct AdamOptions {
   double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8;  // Kingma & Ba (2015), Algorithm 1
   double weight_decay = 0;
   bool decoupled = true;  // AdamW: decay beside the gradient's direction, not within the gradient
-  double gradient_scale = 1;
+  double gradient_scale = 1, rate_scale = 1;
 };
 
 struct LambOptions {

@@ -16,7 +16,6 @@
 namespace sigma1 {
 namespace {
 
-constexpr const char* kBits = "validation, bits per character";
 constexpr const char* kDiverged = "diverged";
 constexpr const char* kBlack = "#222222";
 
@@ -52,6 +51,15 @@ std::string value_of(const Settings& settings, const std::string& key) {
   auto found = std::ranges::find(settings, key, &Setting::key);
   if (found == settings.end()) throw Error("figure: expected a key that is swept, got '{}'", key);
   return found->value;
+}
+
+// All runs share one text.
+std::string bits_label(const SweepResult& result) {
+  TrainConfig config;
+  if (!result.combinations.empty()) config = result.combinations.front().combination.config;
+  std::string_view names[] = {"character", "byte", "token"};
+  auto kind = static_cast<size_t>(config.tokens.of(config.train_text));
+  return fmt::format("validation, bits per {}", names[kind]);
 }
 
 // Spread over `width` by the golden ratio: neighbours in order land far apart.
@@ -129,8 +137,8 @@ Series diverged_series() {
 }
 
 // The chart of series whose values are known, with what diverged at its top.
-void finish_columns(LineChart& chart, Series diverged) {
-  chart.y = axis_around(kBits, chart.series);
+void finish_columns(LineChart& chart, Series diverged, const SweepResult& result) {
+  chart.y = axis_around(bits_label(result), chart.series);
   if (diverged.x.empty()) return;
   diverged.y.assign(diverged.x.size(), just_below_the_top(chart.y));
   chart.series.push_back(std::move(diverged));
@@ -170,7 +178,7 @@ std::string sweep_figure(const SweepResult& result, std::span<const std::string>
   }
   LineChart chart{.x = columns_axis(fmt::format("{}", fmt::join(by, ", ")), groups.names),
                   .series = {std::move(points), std::move(medians)}};
-  finish_columns(chart, std::move(diverged));
+  finish_columns(chart, std::move(diverged), result);
   return render_svg(chart);
 }
 
@@ -206,7 +214,7 @@ std::string residual_figure(const SweepResult& result) {
     }
     chart.series.push_back(std::move(series));
   }
-  finish_columns(chart, std::move(diverged));
+  finish_columns(chart, std::move(diverged), result);
   return render_wide(chart);
 }
 
@@ -225,7 +233,7 @@ std::string ladder_figure(const SweepResult& result) {
     }
   }
   LineChart chart{.x = {.label = "learning rate", .min = low / 1.3, .max = high * 1.3, .base = 2},
-                  .y = axis_around(kBits, series)};
+                  .y = axis_around(bits_label(result), series)};
   chart.y.max = std::min(chart.y.max, chart.y.min + kHighest);
   Series diverged = diverged_series();
   for (Series& line : series) {

@@ -23,8 +23,6 @@ void check_counts(const TrainConfig& config) {
   const ModelConfig& size = config.size;
   for (auto [key, value] : {std::pair{"depth", size.depth},
                             {"width", size.width},
-                            {"ffn", size.hidden},
-                            {"heads", size.heads},
                             {"batch", size.batch},
                             {"time", size.time},
                             {"steps", config.steps},
@@ -41,11 +39,12 @@ void check_counts(const TrainConfig& config) {
                             {"monitor-every", config.monitor_every},
                             {"warmup", config.warmup},
                             {"half-life", config.half_life},
-                            {"seed", config.seed}}) {
+                            {"seed", config.seed},
+                            {"vocabulary", config.tokens.vocabulary}}) {
     expect_at_least(key, value, 0);
   }
   if (config.context >= size.time) {
-    throw Error("masked: expected fewer than the {} characters of a sequence, got {}", size.time,
+    throw Error("masked: expected fewer than the {} tokens of a sequence, got {}", size.time,
                 config.context);
   }
 }
@@ -78,6 +77,20 @@ void check_optimiser(const TrainConfig& config) {
   }
 }
 
+void check_u_mup(const TrainConfig& config) {
+  if (!config.is_u_mup()) return;
+  if (config.method != "unit") {
+    throw Error("parametrization u-mup: expected method unit, got {}", config.method);
+  }
+  if (config.optimiser != "adam" && config.optimiser != "adamw") {
+    throw Error("parametrization u-mup: expected optimiser adam or adamw, got {}",
+                config.optimiser);
+  }
+  if (config.weight_decay > 0 && config.optimiser != "adamw") {
+    throw Error("weight-decay: expected optimiser adamw under u-mup, got {}", config.optimiser);
+  }
+}
+
 }  // namespace
 
 bool TrainConfig::reads_text() const {
@@ -97,8 +110,10 @@ void TrainConfig::check() const {
   if (!weight_rounding.empty()) {
     expect_one_of("weight-rounding", weight_rounding, {"nearest", "stochastic"});
   }
+  tokens.of(train_text);
   check_counts(*this);
   check_optimiser(*this);
+  check_u_mup(*this);
   check_probes(*this);
   Precision formats = resolved_precision();
   if (parsed.kind == Method::Kind::per_tensor && formats.matmul == "stored") {

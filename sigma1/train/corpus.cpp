@@ -3,6 +3,7 @@
 #include "sigma1/base/error.h"
 #include "sigma1/data/text_file.h"
 #include "sigma1/data/token_cache.h"
+#include "sigma1/data/token_file.h"
 
 namespace sigma1 {
 namespace {
@@ -15,11 +16,9 @@ size_t split_point(const std::string& text) {
   return at;
 }
 
-}  // namespace
-
-Corpus load_corpus(const std::string& train_path, const std::string& valid_path,
-                   const std::string& cache_folder) {
-  if (train_path.empty()) throw Error("train: expected a text file or folder to train on");
+// By characters, which both texts have to be known for.
+Corpus load_characters(const std::string& train_path, const std::string& valid_path,
+                       const std::string& cache_folder) {
   std::string train = read_text(train_path), valid;
   if (valid_path.empty()) {
     size_t at = split_point(train);
@@ -35,6 +34,38 @@ Corpus load_corpus(const std::string& train_path, const std::string& valid_path,
   };
   corpus.train = tokens(train);
   corpus.valid = tokens(valid);
+  return corpus;
+}
+
+}  // namespace
+
+Vocabulary::Kind Tokens::of(const std::string& path) const {
+  using Kind = Vocabulary::Kind;
+  if (kind == "auto") return path.ends_with(".bin") ? Kind::ids : Kind::characters;
+  if (kind == "characters") return Kind::characters;
+  if (kind == "bytes") return Kind::bytes;
+  if (kind == "ids") return Kind::ids;
+  throw Error("tokens: expected auto, characters, bytes, ids, got '{}'", kind);
+}
+
+Corpus load_corpus(const std::string& train_path, const std::string& valid_path,
+                   const std::string& cache_folder, const Tokens& tokens) {
+  if (train_path.empty()) throw Error("train: expected a text file or folder to train on");
+  Vocabulary::Kind kind = tokens.of(train_path);
+  if (kind == Vocabulary::Kind::characters) {
+    return load_characters(train_path, valid_path, cache_folder);
+  }
+  int64_t ids = tokens.vocabulary > 0 ? tokens.vocabulary : kGpt2Vocabulary;
+  Corpus corpus{
+      kind == Vocabulary::Kind::bytes ? Vocabulary::bytes() : Vocabulary::of_ids(ids), {}, {}};
+  corpus.train = load_tokens(train_path, corpus.vocabulary);
+  if (!valid_path.empty()) {
+    corpus.valid = load_tokens(valid_path, corpus.vocabulary);
+    return corpus;
+  }
+  size_t cut = corpus.train.size() - corpus.train.size() / 10;
+  corpus.valid.assign(corpus.train.begin() + static_cast<std::ptrdiff_t>(cut), corpus.train.end());
+  corpus.train.resize(cut);
   return corpus;
 }
 
@@ -59,6 +90,10 @@ Corpus random_corpus(int64_t vocabulary, size_t count, uint64_t seed) {
 }
 
 std::vector<uint16_t> load_tokens(const std::string& path, const Vocabulary& vocabulary) {
+  if (vocabulary.kind() == Vocabulary::Kind::ids) {
+    return read_token_file(path, static_cast<int64_t>(vocabulary.known()));
+  }
+  if (vocabulary.kind() == Vocabulary::Kind::bytes) return vocabulary.encode(read_bytes(path));
   std::string text = read_text(path);
   try {
     return vocabulary.encode(text);

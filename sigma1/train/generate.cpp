@@ -76,10 +76,11 @@ void generate(const Session& session, const GenerateOptions& options,
   std::vector<uint16_t> text = vocabulary.encode(options.prompt);
   Reader reader(session);
   RandomStream random(options.seed, "generate");
-  show(options.prompt);
+  show(vocabulary.decode(text));
   for (int64_t i = 0; i < options.length; ++i) {
-    size_t next =
-        sample(reader.scores(text), options.temperature, random.uniform(static_cast<uint64_t>(i)));
+    std::vector<float> scores = reader.scores(text);
+    scores.resize(vocabulary.known());
+    size_t next = sample(scores, options.temperature, random.uniform(static_cast<uint64_t>(i)));
     text.push_back(static_cast<uint16_t>(next));
     show(vocabulary.decode(std::span(text).last(1)));
   }

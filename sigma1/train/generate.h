@@ -1,4 +1,4 @@
-// Text sampled from a language model, character by character.
+// Text sampled from a language model, token by token.
 #pragma once
 
 #include <functional>
@@ -16,9 +16,9 @@ struct GenerateOptions {
   uint64_t seed = 0;
 };
 
-// Hands the prompt, then each new character, as UTF-8, to `show`. What the model sees is the end of
-// the text that fits its window. Throws Error, before anything is shown, for a prompt with a
-// character the model does not know.
+// Hands the prompt, then each new character, as UTF-8, to `show`; bytes as they are, ids as
+// numbers. What the model sees is the end of the text that fits its window. Throws Error, before
+// anything is shown, for a prompt with a character the model does not know.
 void generate(const Session& session, const GenerateOptions& options,
               const std::function<void(std::string_view)>& show);
 

@@ -71,11 +71,12 @@ Session::Session(TrainConfig config, const Corpus& corpus, const Device& device)
   config_.size.vocabulary = static_cast<int64_t>(vocabulary_.size());
   config_.check();
   if (static_cast<int64_t>(corpus.train.size()) < config_.size.time) {
-    throw Error("train: expected a text of at least one sequence, {} characters, got {}",
-                config_.size.time, corpus.train.size());
+    throw Error("train: expected a text of at least one sequence, {} {}s, got {}",
+                config_.size.time, vocabulary_.token_name(), corpus.train.size());
   }
-  bool aligns =
-      Method::parse(config_.method).kind == Method::Kind::unit && config_.align == "measure";
+  // u-µP has its own rule of what residual layers weigh.
+  bool aligns = Method::parse(config_.method).kind == Method::Kind::unit &&
+                config_.align == "measure" && !config_.is_u_mup();
   if (aligns) {
     joins_ = aligned_weights(measure_joins(config_, step_batch(config_, corpus, 0)));
   }
@@ -101,8 +102,9 @@ Session::Session(const Checkpoint& checkpoint, const Corpus* corpus, const Devic
   config_ = TrainConfig::from_json(text("config"), checkpoint.file.path().string());
   vocabulary_ = Vocabulary::parse(text("vocabulary"));
   if (corpus && !(corpus->vocabulary == vocabulary_)) {
-    throw Error("{}: expected the {} characters of its training text, got a text of {} others",
-                checkpoint.file.path().string(), vocabulary_.size(), corpus->vocabulary.size());
+    throw Error("{}: expected the {} {}s of its training text, got a text of {} {}s",
+                checkpoint.file.path().string(), vocabulary_.known(), vocabulary_.token_name(),
+                corpus->vocabulary.known(), corpus->vocabulary.token_name());
   }
   config_.size.vocabulary = static_cast<int64_t>(vocabulary_.size());
   Json state = Json::parse(text("state"), nullptr, false);
@@ -326,6 +328,7 @@ Evaluation Session::evaluate(std::span<const uint16_t> text,
   result.characters = static_cast<int64_t>(characters);
   result.loss = nats / characters;
   result.bits_per_character = result.loss / std::numbers::ln2;
+  result.kind = vocabulary_.kind();
   return result;
 }
 

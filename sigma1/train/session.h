@@ -11,6 +11,7 @@
 #include "sigma1/runtime/program.h"
 #include "sigma1/train/checkpoints.h"
 #include "sigma1/train/corpus.h"
+#include "sigma1/train/evaluation.h"
 #include "sigma1/train/step_graphs.h"
 
 namespace sigma1 {
@@ -28,14 +29,9 @@ class NotFinite : public Error {
 };
 
 struct StepResult {
-  double loss = 0;  // nats per counted character
+  double loss = 0;  // nats per counted token
   double rate = 0;
   bool skipped = false;  // the loss scale was too large for this step
-};
-
-struct Evaluation {
-  double loss = 0, bits_per_character = 0;
-  int64_t characters = 0;
 };
 
 // The scale of automatic loss scaling, and how it moves.

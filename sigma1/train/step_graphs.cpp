@@ -1,7 +1,5 @@
 #include "sigma1/train/step_graphs.h"
 
-#include <cmath>
-
 #include "sigma1/base/error.h"
 #include "sigma1/graph/rewrite.h"
 #include "sigma1/ops/pointwise.h"
@@ -11,6 +9,7 @@
 #include "sigma1/passes/differentiate.h"
 #include "sigma1/passes/lowering.h"
 #include "sigma1/passes/other_schemes.h"
+#include "sigma1/train/parameter_rates.h"
 
 namespace sigma1 {
 namespace {
@@ -43,20 +42,6 @@ void add_histories(StepGraph& step) {
   }
 }
 
-// A matrix that is multiplied by: its rate stays whole under unit scaling.
-bool is_projection(const Graph& graph, Value parameter) {
-  for (const Node& node : graph.nodes()) {
-    std::vector<TensorType> types = node.input_types();
-    for (size_t i = 0; i < node.inputs.size(); ++i) {
-      if (node.inputs[i] == parameter && node.op->multiplies != nullptr &&
-          node.op->multiplies({types, node.attributes}, i)) {
-        return true;
-      }
-    }
-  }
-  return false;
-}
-
 class UpdateBuilder {
  public:
   UpdateBuilder(const TrainConfig& config, StepGraph& step)
@@ -80,7 +65,7 @@ class UpdateBuilder {
         source(master ? master_name(name) : name, shape, master ? "fp32" : precision_.weights);
     Value grad = source(gradient_name(name), shape, precision_.gradients);
     if (gradient_scale_) grad = mul(grad, gradient_scale_);
-    std::vector<Value> next = optimiser_step(name, shape, param, grad, rate_times(rate_factor));
+    std::vector<Value> next = optimiser_step(name, shape, param, grad, rate_factor);
     Node& step = graph_.node(next.front().node);
     step.storage = {weight_storage(master ? "fp32" : precision_.weights),
                     storage_cast(precision_.moment), storage_cast(precision_.second_moment)};
@@ -95,12 +80,6 @@ class UpdateBuilder {
   }
 
  private:
-  Value rate_times(double factor) {
-    Value& rate = rates_[factor];
-    if (!rate) rate = factor == 1 ? rate_ : scale(rate_, factor);
-    return rate;
-  }
-
   Value source(const std::string& name, const Shape& shape, const std::string& format) {
     Value value = graph_.input(name, {shape}, false);
     graph_.node(value.node).storage = {storage_cast(format)};
@@ -119,15 +98,23 @@ class UpdateBuilder {
     return cast;
   }
 
+  // The optimiser multiplies decay by the rate. Under u-µP it is independent of it: at its peak, a
+  // step takes just this share of a weight.
+  double decay_at(double rate_factor) const {
+    if (!config_.is_u_mup()) return config_.weight_decay;
+    return config_.weight_decay / (config_.resolved_schedule().rate * rate_factor);
+  }
+
   std::vector<Value> optimiser_step(const std::string& name, const Shape& shape, Value param,
-                                    Value grad, Value rate) {
+                                    Value grad, double rate_factor) {
     Value m = source(moment_name(name), shape, precision_.moment);
     if (config_.optimiser == "sgd") {
       Graph::Path path(graph_, "update/" + name);
-      SgdStep next = sgd_step(param, grad, m, rate,
+      SgdStep next = sgd_step(param, grad, m, rate_,
                               {.momentum = config_.momentum,
                                .weight_decay = config_.weight_decay,
-                               .gradient_scale = fixed_scale_});
+                               .gradient_scale = fixed_scale_,
+                               .rate_scale = rate_factor});
       return {next.param, next.momentum};
     }
     Value v = source(second_moment_name(name), shape, precision_.second_moment);
@@ -135,12 +122,13 @@ class UpdateBuilder {
     AdamOptions adam{.beta1 = config_.beta1,
                      .beta2 = config_.beta2,
                      .epsilon = config_.epsilon,
-                     .weight_decay = config_.weight_decay,
+                     .weight_decay = decay_at(rate_factor),
                      .decoupled = config_.optimiser != "adam",
-                     .gradient_scale = fixed_scale_};
+                     .gradient_scale = fixed_scale_,
+                     .rate_scale = rate_factor};
     AdamStep next = config_.optimiser == "lamb"
-                        ? lamb_step(param, grad, m, v, rate, step_count_, {.adam = adam})
-                        : adam_step(param, grad, m, v, rate, step_count_, adam);
+                        ? lamb_step(param, grad, m, v, rate_, step_count_, {.adam = adam})
+                        : adam_step(param, grad, m, v, rate_, step_count_, adam);
     return {next.param, next.m, next.v};
   }
 
@@ -149,7 +137,6 @@ class UpdateBuilder {
   StepGraph& step_;
   Graph& graph_;
   Value rate_, step_count_, gradient_scale_;
-  std::map<double, Value> rates_;  // by factor
   double fixed_scale_ = 1;
 };
 
@@ -175,6 +162,7 @@ std::shared_ptr<Graph> scaled_model(const TrainConfig& config, const JoinWeights
 
 StepGraph gradient_graph(const TrainConfig& config, const JoinWeights& joins) {
   StepGraph step = labelled_gradient_graph(config, joins).step;
+  merge_casts(*step.graph);
   fuse_loss(*step.graph);
   remove_dead_nodes(*step.graph);
   return step;
@@ -212,10 +200,8 @@ StepGraph update_graph(const TrainConfig& config, const JoinWeights& joins) {
   StepGraph step{std::make_shared<Graph>(), {}};
   std::shared_ptr<Graph> model = scaled_model(config, joins);
   UpdateBuilder builder(config, step);
-  double smaller = 1 / std::sqrt(static_cast<double>(config.size.width));
   for (Value parameter : model->parameters()) {
-    bool whole = !is_unit(config) || is_projection(*model, parameter);
-    builder.add(model->node(parameter.node), whole ? 1 : smaller);
+    builder.add(model->node(parameter.node), rate_factor(config, *model, parameter));
   }
   return step;
 }
@@ -227,6 +213,7 @@ StepGraph evaluation_graph(const TrainConfig& config, const JoinWeights& joins, 
   Precision precision = config.resolved_precision();
   if (precision.scaling == CastScaling::delayed) precision.scaling = CastScaling::current;
   lower_precision(*step.graph, precision);
+  merge_casts(*step.graph);
   remove_dead_nodes(*step.graph);
   return step;
 }

@@ -79,15 +79,17 @@ Combination combine(const SweepPlan& plan, const Settings& settings) {
                      .config = plan.base,
                      .ladder = plan.ladder,
                      .ladder_steps = plan.ladder_steps};
+  std::vector<std::pair<std::string, std::string>> changes;
   for (const Setting& setting : settings) {
     if (setting.key == kLadderKey) {
       result.ladder = parse_ladder(setting.value);
       result.ladder.threshold = plan.ladder.threshold;
       continue;
     }
-    result.config.set(setting.key, setting.value);
+    changes.emplace_back(setting.key, setting.value);
     result.settings.push_back(setting);
   }
+  result.config.set_all(changes);
   for (double rate : result.ladder.rates()) result.at_rate(rate).check();
   int64_t steps = result.ladder_steps;
   if (steps < 0 || steps > result.config.steps) {
@@ -108,7 +110,7 @@ void check_axes(const SweepPlan& plan) {
                     to_string(plan.axes[j].front()), to_string(plan.axes[i].front()));
       }
     }
-    for (const char* key : {"train", "valid"}) {
+    for (const char* key : {"train", "valid", "tokens", "vocabulary"}) {
       if (has_key(plan.axes[i], key)) throw Error("vary: all runs share one text, got '{}'", key);
     }
     bool on_ladder = plan.ladder.start > 0 ||

@@ -1,12 +1,9 @@
 #include "sigma1/train/train_config.h"
 
-#include <algorithm>
 #include <cmath>
 #include <fstream>
-#include <limits>
 #include <nlohmann/json.hpp>
 #include <sstream>
-#include <tuple>
 #include <variant>
 
 #include "sigma1/base/error.h"
@@ -31,6 +28,10 @@ auto& own(TrainConfig& config) {
   return config.*member;
 }
 template <auto member>
+auto& of_tokens(TrainConfig& config) {
+  return config.tokens.*member;
+}
+template <auto member>
 auto& of_model(TrainConfig& config) {
   return config.size.*member;
 }
@@ -41,21 +42,43 @@ const Field kFields[] = {
     {"norm", "pre, post, none", of_model<&ModelConfig::norm>},
     {"residual", "default, fixed (tau), running-mean", of_model<&ModelConfig::residual>},
     {"tau", "weight of a fixed residual's branch", of_model<&ModelConfig::tau>},
+    {"block", "of gpt: gpt2, llama", of_model<&ModelConfig::block>},
+    {"size",
+     "of gpt: 124M, 355M, 774M, 1.5B set width, depth, heads, ffn and time as GPT-2 has them",
+     of_model<&ModelConfig::named>},
     {"depth", "layers", of_model<&ModelConfig::depth>},
     {"width", "hidden size", of_model<&ModelConfig::width>},
-    {"ffn", "size of the feed-forward layers", of_model<&ModelConfig::hidden>},
-    {"heads", "attention heads", of_model<&ModelConfig::heads>},
+    {"ffn", "size of the feed-forward layers; of gpt, 0: four times the width",
+     of_model<&ModelConfig::hidden>},
+    {"heads", "attention heads; of gpt, 0: one for each 64 of the width",
+     of_model<&ModelConfig::heads>},
+    {"kv-heads", "of gpt: heads of keys and values, each for a group of heads; 0: as many as heads",
+     of_model<&ModelConfig::kv_heads>},
     {"attention-multiplier", "factor of attention's logits: the inverse of its temperature",
      of_model<&ModelConfig::attention_multiplier>},
-    {"activation-multiplier", "factor of gelu's input",
+    {"activation-multiplier", "factor of the activation's input: gelu's or silu's",
      of_model<&ModelConfig::activation_multiplier>},
+    {"parametrization",
+     "of unit scaling: unit, or u-mup for gpt, whose best rate holds at any width",
+     of_model<&ModelConfig::parametrization>},
+    {"residual-multiplier", "of u-mup: what all layers add, beside what they are given",
+     of_model<&ModelConfig::residual_multiplier>},
+    {"residual-attention-ratio", "of u-mup: what attention adds, beside the feed-forward layers",
+     of_model<&ModelConfig::residual_attention_ratio>},
+    {"loss-multiplier", "of u-mup: factor of the logits that the loss sees",
+     of_model<&ModelConfig::loss_multiplier>},
     {"batch", "sequences a step", of_model<&ModelConfig::batch>},
-    {"time", "characters of a sequence", of_model<&ModelConfig::time>},
-    {"masked", "characters of a sequence that are read but not counted",
-     own<&TrainConfig::context>},
-    {"train", "training text: a file, a .zst or a folder", own<&TrainConfig::train_text>},
+    {"time", "tokens of a sequence", of_model<&ModelConfig::time>},
+    {"masked", "tokens of a sequence that are read but not counted", own<&TrainConfig::context>},
+    {"train", "training text: a file, a .zst or a folder; or a *.bin file of token ids",
+     own<&TrainConfig::train_text>},
     {"valid", "validation text; without one, the last tenth of the training text",
      own<&TrainConfig::valid_text>},
+    {"tokens", "of the texts: characters, bytes, ids; auto: ids of a *.bin file, else characters",
+     of_tokens<&Tokens::kind>},
+    {"vocabulary",
+     "ids of a *.bin file; 0: 50257, as GPT-2. Models round it up to a multiple of 64",
+     of_tokens<&Tokens::vocabulary>},
     {"method", "none, loss-scale=N, auto-loss-scale, per-tensor=current|delayed, unit",
      own<&TrainConfig::method>},
     {"scheme", "of unit scaling: paper, exact", own<&TrainConfig::scheme>},
@@ -78,7 +101,8 @@ const Field kFields[] = {
     {"beta1", "of adam", own<&TrainConfig::beta1>},
     {"beta2", "of adam", own<&TrainConfig::beta2>},
     {"epsilon", "of adam", own<&TrainConfig::epsilon>},
-    {"weight-decay", "decoupled for adamw and lamb", own<&TrainConfig::weight_decay>},
+    {"weight-decay", "decoupled for adamw and lamb; of u-mup also independent of the rate",
+     own<&TrainConfig::weight_decay>},
     {"schedule", "half-life, linear, cosine, constant", own<&TrainConfig::schedule>},
     {"warmup", "steps of linear warm-up", own<&TrainConfig::warmup>},
     {"half-life", "steps to half the rate; 0: an eighth of all", own<&TrainConfig::half_life>},
@@ -87,7 +111,7 @@ const Field kFields[] = {
     {"seed", "of weights, batches and rounding", own<&TrainConfig::seed>},
     {"evaluate-every", "steps between validations; 0: an eighth of all",
      own<&TrainConfig::evaluate_every>},
-    {"evaluate-limit", "characters of validation text; 0: all", own<&TrainConfig::evaluate_limit>},
+    {"evaluate-limit", "tokens of validation text; 0: all", own<&TrainConfig::evaluate_limit>},
     {"checkpoint-every", "steps between checkpoints; 0: as validations",
      own<&TrainConfig::checkpoint_every>},
     {"keep", "checkpoints kept", own<&TrainConfig::keep_checkpoints>},
@@ -145,17 +169,6 @@ void assign(bool& member, std::string_view key, std::string_view text) {
   member = text == "true";
 }
 
-// Formats are looked up here, so that a mistake is told with its key.
-void expect_format(std::string_view key, const std::string& format) {
-  bool is_product = key.starts_with("matmul");
-  if (is_product && (format == "stored" || format == "fp8")) return;
-  try {
-    find_format(format);
-  } catch (const Error& error) {
-    throw Error("{}: {}", key, error.what());
-  }
-}
-
 // What a config file says for a key, as --set would say it.
 std::string setting_text(std::string_view key, const Json& value) {
   if (value.is_string()) return value.get<std::string>();
@@ -176,12 +189,6 @@ Json parse_json(std::string_view json, const std::string& origin) {
   }
 }
 
-// What worked in the paper's sweeps and ours, for the optimiser's kind and the method.
-double default_rate(bool unit, std::string_view optimiser) {
-  if (optimiser == "sgd") return unit ? 0x1p-12 : 0x1p-4;
-  return unit ? 0x1p-5 : 0x1p-9;
-}
-
 }  // namespace
 
 std::vector<ConfigKey> config_keys() {
@@ -194,6 +201,18 @@ void TrainConfig::set(std::string_view key, std::string_view text) {
   std::visit([&](auto member) { assign(member(*this), key, text); }, find_field(key).member);
   // Another model starts from its own sizes.
   if (key == "model") size = find_model(text).defaults();
+  if (key == "size" && !text.empty()) size.set_named(text);
+}
+
+void TrainConfig::set_all(std::span<const std::pair<std::string, std::string>> settings) {
+  for (std::string_view first : {"model", "size"}) {
+    for (const auto& [key, text] : settings) {
+      if (key == first) set(key, text);
+    }
+  }
+  for (const auto& [key, text] : settings) {
+    if (key != "model" && key != "size") set(key, text);
+  }
 }
 
 TrainConfig TrainConfig::from_file(const std::string& path) {
@@ -209,10 +228,11 @@ TrainConfig TrainConfig::from_json(std::string_view json, const std::string& ori
   if (!object.is_object()) throw Error("{}: expected a JSON object of settings", origin);
   TrainConfig config;
   try {
-    if (object.contains("model")) config.set("model", setting_text("model", object["model"]));
+    std::vector<std::pair<std::string, std::string>> settings;
     for (const auto& [key, value] : object.items()) {
-      if (key != "model") config.set(key, setting_text(key, value));
+      settings.emplace_back(key, setting_text(key, value));
     }
+    config.set_all(settings);
   } catch (const Error& error) {
     throw Error("{}: {}", origin, error.what());
   }
@@ -226,76 +246,6 @@ std::string TrainConfig::to_json() const {
     std::visit([&](auto member) { object[std::string(field.name)] = member(copy); }, field.member);
   }
   return object.dump(2);
-}
-
-Precision TrainConfig::resolved_precision() const {
-  Precision result = Precision::named(precision);
-  using Override = std::tuple<const char*, const std::string*, std::string*>;
-  for (auto [key, from, to] : {Override{"activations", &activations, &result.activations},
-                               {"weights", &weights, &result.weights},
-                               {"gradients", &gradients, &result.gradients},
-                               {"moment", &moment, &result.moment},
-                               {"matmul", &matmul, &result.matmul}}) {
-    if (from->empty()) continue;
-    expect_format(key, *from);
-    *to = *from;
-  }
-  for (const std::string& entry : split(matmul_overrides, ',')) {
-    if (entry.empty()) continue;
-    std::vector<std::string> parts = split(entry, '=');
-    if (parts.size() != 2) throw Error("matmul-overrides: expected NAME=FORMAT, got '{}'", entry);
-    expect_format("matmul-overrides", parts[1]);
-    result.overrides.push_back({parts[0], parts[1]});
-  }
-  if (!weight_rounding.empty()) result.stochastic_weights = weight_rounding == "stochastic";
-  result.master_weights = master_weights;
-  result.scaling = Method::parse(method).scaling;
-  check_formats(result);
-  return result;
-}
-
-Schedule TrainConfig::resolved_schedule() const {
-  bool unit = Method::parse(method).kind == Method::Kind::unit;
-  Schedule result;
-  result.kind = schedule;
-  result.rate = rate > 0 ? rate : default_rate(unit, optimiser);
-  result.warmup = warmup;
-  result.steps = steps;
-  if (schedule == "half-life" && half_life > 0) result.half_life = static_cast<double>(half_life);
-  return result;
-}
-
-int64_t TrainConfig::interval(int64_t asked) const {
-  return asked > 0 ? asked : std::max<int64_t>(1, steps / 8);
-}
-
-ScalingOptions TrainConfig::scaling() const {
-  ScalingOptions options = ScalingOptions::of(parse_scheme(scheme));
-  options.gradient_repeats = accumulate;
-  return options;
-}
-
-Method Method::parse(std::string_view text) {
-  if (text == "none") return {};
-  if (text == "unit") return {.kind = Kind::unit};
-  if (text == "auto-loss-scale") return {.kind = Kind::auto_loss_scale};
-  if (text == "per-tensor=current") {
-    return {.kind = Kind::per_tensor, .scaling = CastScaling::current};
-  }
-  if (text == "per-tensor=delayed") {
-    return {.kind = Kind::per_tensor, .scaling = CastScaling::delayed};
-  }
-  constexpr std::string_view kLossScale = "loss-scale=";
-  if (text.starts_with(kLossScale)) {
-    std::optional<double> scale = parse_number(text.substr(kLossScale.size()));
-    if (scale && *scale > 0 && std::isfinite(*scale)) {
-      return {.kind = Kind::loss_scale, .loss_scale = *scale};
-    }
-  }
-  throw Error(
-      "method: expected none, loss-scale=N, auto-loss-scale, per-tensor=current, "
-      "per-tensor=delayed or unit, got '{}'",
-      text);
 }
 
 }  // namespace sigma1

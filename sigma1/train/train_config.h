@@ -2,6 +2,7 @@
 // checkpoint carries and what a record prints. One table, so that the three cannot differ.
 #pragma once
 
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -9,6 +10,7 @@
 #include "sigma1/models/registry.h"
 #include "sigma1/passes/precision.h"
 #include "sigma1/passes/unit_scaling.h"
+#include "sigma1/train/corpus.h"
 #include "sigma1/train/schedule.h"
 
 namespace sigma1 {
@@ -19,6 +21,7 @@ struct TrainConfig {
   int64_t context = 32;  // characters of a window that are read but not counted
 
   std::string train_text, valid_text;  // files or folders; without a second, the first's end
+  Tokens tokens;                       // what these are made of
 
   std::string method = "unit";  // none, loss-scale=N, auto-loss-scale, per-tensor=…, unit
   std::string scheme = "paper";
@@ -51,6 +54,8 @@ struct TrainConfig {
 
   // Throws Error, with the nearest key, when there is none, or the text does not fit it.
   void set(std::string_view key, std::string_view text);
+  // Several at once, in any order: `model` and `size`, which set others, come first.
+  void set_all(std::span<const std::pair<std::string, std::string>> settings);
   // One JSON object of keys. Throws Error with file and key.
   static TrainConfig from_file(const std::string& path);
   static TrainConfig from_json(std::string_view json, const std::string& origin);
@@ -67,6 +72,7 @@ struct TrainConfig {
   // Steps between two of a kind, where 0 stands for an eighth of the run.
   int64_t interval(int64_t asked) const;
   ScalingOptions scaling() const;
+  bool is_u_mup() const { return size.is_u_mup(); }
 };
 
 struct ConfigKey {

@@ -217,8 +217,9 @@ TrainConfig run_config(const fs::path& folder) {
 RunResult train(const TrainConfig& config, const RunOptions& options) {
   config.check();
   check_folder(options);
-  return train(config, options,
-               load_corpus(config.train_text, config.valid_text, options.cache_folder));
+  return train(
+      config, options,
+      load_corpus(config.train_text, config.valid_text, options.cache_folder, config.tokens));
 }
 
 RunResult train(const TrainConfig& config, const RunOptions& options, const Corpus& corpus) {

@@ -35,13 +35,10 @@ std::vector<TensorType> repeated(const TensorType& type, size_t count) {
 }
 
 Attributes adam_attributes(bool decoupled, double max_trust_ratio) {
-  return {{"beta1", 0.9},
-          {"beta2", 0.999},
-          {"epsilon", 1e-6},
-          {"weight_decay", 0.1},
-          {"decoupled", decoupled},
-          {"gradient_scale", 0.5},
-          {"max_trust_ratio", max_trust_ratio}};
+  return {{"beta1", 0.9},           {"beta2", 0.999},
+          {"epsilon", 1e-6},        {"weight_decay", 0.1},
+          {"decoupled", decoupled}, {"gradient_scale", 0.5},
+          {"rate_scale", 0.75},     {"max_trust_ratio", max_trust_ratio}};
 }
 
 void push_updates(std::vector<KernelCase>& cases) {
@@ -54,7 +51,8 @@ void push_updates(std::vector<KernelCase>& cases) {
                      {{"momentum", 0.9},
                       {"nesterov", nesterov},
                       {"weight_decay", 0.1},
-                      {"gradient_scale", 0.5}}});
+                      {"gradient_scale", 0.5},
+                      {"rate_scale", 0.75}}});
   }
   std::vector<TensorType> inputs = repeated(whole, 4);
   inputs.insert(inputs.end(), 2, scalar);

@@ -102,10 +102,20 @@ TEST_F(BenchCuda, ComparesSettingsAndThePeersBest) {
   EXPECT_EQ(result["peer"].size(), 5U);
 }
 
+TEST_F(BenchCuda, TimesAnyModel) {
+  Words gpt{"--set", "model=gpt", "--set", "width=32", "--set", "time=64", "--set", "batch=1"};
+  nlohmann::json result = json_from(with(small_, gpt));
+  for (const auto& step : result["steps"]) {
+    double ms = step["ms"];
+    EXPECT_NEAR(step["tokens_per_s"].get<double>() * ms, 64e3, 1);
+  }
+}
+
 TEST_F(BenchCuda, MistakesAreOneLine) {
   for (const auto& [words, named] :
        {std::pair<Words, std::string>{{"--only", "fp16,fp7"}, "'fp7'"},
         {{"--context", "x"}, "attention, conv or rnn"},
+        {{"--set", "widht=3"}, "width"},
         {{"--steps", "0"}, "--steps"},
         {{"--peer", folder_ / "none.json"}, "none.json"},
         {{"--peer", write("a.json", "{")}, "a.json: expected a JSON list"},

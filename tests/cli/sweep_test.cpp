@@ -123,9 +123,9 @@ TEST_F(SweepProgram, StoppedItSaysHowToGoOn) {
 }
 
 TEST_F(SweepProgram, PrintsJsonAndDrawsFigures) {
-  auto json = json_from(
-      arguments("a", {"--figure", folder_ / "f.svg", "--figure-by", "method", "--ladder-figure",
-                      folder_ / "l.svg", "--curves", folder_ / "c.svg"}));
+  auto json = json_from(arguments(
+      "a", {"--figure", folder_ / "f.svg", "--figure-by", "method", "--ladder-figure",
+            folder_ / "l.svg", "--ladder-figure-by", "context", "--curves", folder_ / "c.svg"}));
   ASSERT_EQ(json["combinations"].size(), 4U);
   auto first = json["combinations"][0];
   EXPECT_EQ(first["settings"]["context"], "attention");
@@ -134,7 +134,8 @@ TEST_F(SweepProgram, PrintsJsonAndDrawsFigures) {
                          first["runs"][1]["valid_bpc"].get<double>());
   EXPECT_EQ(first["best"]["valid_bpc"], best);
   EXPECT_NE(read(folder_ / "f.svg").find(">unit<"), std::string::npos);
-  EXPECT_NE(read(folder_ / "l.svg").find(">conv unit fp8<"), std::string::npos);
+  EXPECT_NE(read(folder_ / "l_conv.svg").find(">unit fp8<"), std::string::npos);
+  EXPECT_NE(read(folder_ / "l_attention.svg").find(">none fp32<"), std::string::npos);
   EXPECT_NE(read(folder_ / "c.svg").find("training loss"), std::string::npos);
 }
 
@@ -217,6 +218,7 @@ TEST_F(SweepProgram, NamesMistakes) {
         {{"sweep", "--sweep", plan, "--config", plan, "--out", out}, "--config"},
         {{"sweep", "--sweep", plan, "--figure-by", "width", "--out", out}, "'width'"},
         {{"sweep", "--sweep", plan, "--curves-by", "width", "--out", out}, "'width'"},
+        {{"sweep", "--sweep", plan, "--ladder-figure-by", "width", "--out", out}, "'width'"},
         {{"sweep", "--sweep", plan, "--test", out, "--out", out}, "--test"},
         {{"sweep", "--sweep", plan, "--ladder-steps", "5", "--out", out}, "expected a ladder"}}) {
     ProgramResult result = run_program(words);

@@ -28,12 +28,13 @@ ConformanceCase sgd_case(const std::string& label, const SgdOptions& o) {
                    {{"momentum", o.momentum},
                     {"nesterov", o.nesterov},
                     {"weight_decay", o.weight_decay},
-                    {"gradient_scale", o.gradient_scale}},
+                    {"gradient_scale", o.gradient_scale},
+                    {"rate_scale", o.rate_scale}},
                    [=](const std::vector<Tensor>& in) {
                      Tensor param(kShape), momentum(kShape);
                      for (int64_t i = 0; i < param.count(); ++i) {
                        double p = in[0][i], g = o.gradient_scale * in[1][i], m = in[2][i];
-                       double lr = in[3][0];
+                       double lr = o.rate_scale * in[3][0];
                        param[i] = p * (1 - lr * ahead * o.weight_decay) - lr * ahead * g -
                                   lr * of_momentum * m;
                        momentum[i] = g + o.weight_decay * p + o.momentum * m;
@@ -64,18 +65,19 @@ AdamParts adam_parts(const AdamOptions& o, const std::vector<Tensor>& in) {
 }
 
 Attributes adam_attributes(const AdamOptions& o) {
-  return {{"beta1", o.beta1},         {"beta2", o.beta2},
-          {"epsilon", o.epsilon},     {"weight_decay", o.weight_decay},
-          {"decoupled", o.decoupled}, {"gradient_scale", o.gradient_scale}};
+  return {{"beta1", o.beta1},          {"beta2", o.beta2},
+          {"epsilon", o.epsilon},      {"weight_decay", o.weight_decay},
+          {"decoupled", o.decoupled},  {"gradient_scale", o.gradient_scale},
+          {"rate_scale", o.rate_scale}};
 }
 
 ConformanceCase adam_case(const std::string& label, const AdamOptions& o) {
   return step_case(label, adam_step_op, 4, 2, adam_attributes(o), [=](const auto& in) {
     AdamParts parts = adam_parts(o, in);
     Tensor param(kShape);
-    double kept = o.decoupled ? 1 - in[4][0] * o.weight_decay : 1;
+    double lr = o.rate_scale * in[4][0], kept = o.decoupled ? 1 - lr * o.weight_decay : 1;
     for (int64_t i = 0; i < param.count(); ++i) {
-      param[i] = in[0][i] * kept - in[4][0] * parts.direction[i];
+      param[i] = in[0][i] * kept - lr * parts.direction[i];
     }
     return std::vector<Tensor>{param, parts.m, parts.v};
   });
@@ -96,7 +98,7 @@ ConformanceCase lamb_case(const std::string& label, const LambOptions& o) {
     double ratio = update2 > 0 ? std::sqrt(param2 / update2) : 1;
     if (o.max_trust_ratio > 0 && ratio > o.max_trust_ratio) ratio = o.max_trust_ratio;
     for (int64_t i = 0; i < param.count(); ++i) {
-      param[i] = in[0][i] - in[4][0] * ratio * update[i];
+      param[i] = in[0][i] - in[4][0] * o.adam.rate_scale * ratio * update[i];
     }
     return std::vector<Tensor>{param, parts.m, parts.v};
   });
@@ -110,10 +112,12 @@ std::vector<ConformanceCase> update_cases() {
           sgd_case("momentum", {.momentum = 0.9, .weight_decay = 0.2}),
           sgd_case("nesterov",
                    {.momentum = 0.8, .nesterov = true, .weight_decay = 0.3, .gradient_scale = -2}),
+          sgd_case("a rate of its own", {.momentum = 0.7, .weight_decay = 0.2, .rate_scale = 0.3}),
           adam_case("defaults", {}),
           adam_case("decoupled decay", {.beta1 = 0.7, .beta2 = 0.8, .weight_decay = 0.3}),
           adam_case("decay in the gradient",
                     {.weight_decay = 0.3, .decoupled = false, .gradient_scale = -3}),
+          adam_case("a rate of its own", {.weight_decay = 0.3, .rate_scale = 0.3}),
           adam_case("large epsilon", {.epsilon = 0.5}),
           adam_case("no epsilon", {.epsilon = 0}),
           adam_case("no epsilon, no gradient", no_gradient),
@@ -121,6 +125,7 @@ std::vector<ConformanceCase> update_cases() {
           lamb_case("decay", {.adam = {.weight_decay = 0.3, .gradient_scale = -1}}),
           lamb_case("decay in the gradient",
                     {.adam = {.epsilon = 0.1, .weight_decay = 0.3, .decoupled = false}}),
+          lamb_case("a rate of its own", {.adam = {.weight_decay = 0.3, .rate_scale = 0.3}}),
           lamb_case("clamped", {.max_trust_ratio = 0.1}),
           lamb_case("nothing to do", {.adam = no_gradient})};
 }

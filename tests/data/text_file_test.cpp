@@ -110,5 +110,14 @@ TEST_F(TextFile, ACharacterMayNotSpanTwoFiles) {
   EXPECT_NE(error_of([&] { read_text(folder_); }).find("a.txt"), std::string::npos);
 }
 
+TEST_F(TextFile, BytesNeedNotBeText) {
+  std::string bytes = "\xFF\xC3\x28 and more";
+  EXPECT_EQ(read_bytes(write("data", bytes)), bytes);
+  EXPECT_EQ(read_bytes(write("data.zst", compress(bytes))), bytes);
+  EXPECT_THROW(read_text(folder_ / "data"), Error);
+  EXPECT_THROW(read_bytes(write("none", "")), Error);
+  EXPECT_THROW(read_bytes(folder_ / "missing"), Error);
+}
+
 }  // namespace
 }  // namespace sigma1

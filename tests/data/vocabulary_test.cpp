@@ -84,5 +84,52 @@ TEST(Vocabulary, RefusesLinesOutOfOrderOrCut) {
   EXPECT_THROW(Vocabulary::parse("U+0041\nU+1F60"), Error);
 }
 
+TEST(ByteVocabulary, TakesAnything) {
+  Vocabulary bytes = Vocabulary::bytes();
+  EXPECT_EQ(bytes.size(), 256u);
+  EXPECT_EQ(bytes.known(), 256u);
+  std::string all;
+  for (int i = 0; i < 256; ++i) all += static_cast<char>(i);
+  std::vector<uint16_t> ids = bytes.encode(all);
+  for (uint16_t i = 0; i < 256; ++i) EXPECT_EQ(ids[i], i);
+  EXPECT_EQ(bytes.decode(ids), all);
+  EXPECT_EQ(bytes.token_name(), "byte");
+  EXPECT_THROW(bytes.decode(std::vector<uint16_t>{256}), Error);
+}
+
+// GPT-2's 50257 take room for 50304, which products like better.
+TEST(IdVocabulary, IsRoundedUpForTheModelAlone) {
+  Vocabulary ids = Vocabulary::of_ids(50257);
+  EXPECT_EQ(ids.known(), 50257u);
+  EXPECT_EQ(ids.size(), 50304u);
+  EXPECT_EQ(Vocabulary::of_ids(64).size(), 64u);
+  EXPECT_EQ(Vocabulary::of_ids(65536).size(), 65536u);
+  EXPECT_EQ(ids.encode("50256 0\n 17"), (std::vector<uint16_t>{50256, 0, 17}));
+  EXPECT_EQ(ids.encode(" "), std::vector<uint16_t>{});
+  EXPECT_EQ(ids.decode(std::vector<uint16_t>{50256, 0}), "50256 0 ");
+  EXPECT_EQ(ids.token_name(), "token");
+}
+
+TEST(IdVocabulary, MistakesAreNamed) {
+  Vocabulary ids = Vocabulary::of_ids(100);
+  EXPECT_NE(error_of([&] { ids.encode("3 the"); }).find("'the'"), std::string::npos);
+  EXPECT_NE(error_of([&] { ids.encode("3 -1"); }).find("'-1'"), std::string::npos);
+  EXPECT_NE(error_of([&] { ids.encode("100"); }).find("below 100"), std::string::npos);
+  EXPECT_THROW(ids.decode(std::vector<uint16_t>{100}), Error);
+  for (int64_t count : {0, -1, 65537}) EXPECT_THROW(Vocabulary::of_ids(count), Error);
+}
+
+TEST(Vocabulary, EveryKindCanBeWrittenAndRead) {
+  for (const Vocabulary& each :
+       {Vocabulary::bytes(), Vocabulary::of_ids(50257), Vocabulary::of_texts({"abc"})}) {
+    EXPECT_TRUE(Vocabulary::parse(each.serialize()) == each) << each.serialize();
+  }
+  EXPECT_FALSE(Vocabulary::bytes() == Vocabulary::of_ids(256));
+  EXPECT_FALSE(Vocabulary::of_ids(257) == Vocabulary::of_ids(256));
+  for (const char* text : {"ids x\n", "ids \n", "ids 0\n", "ids 70000\n", "ids 5", "bytes"}) {
+    EXPECT_THROW(Vocabulary::parse(text), Error) << text;
+  }
+}
+
 }  // namespace
 }  // namespace sigma1

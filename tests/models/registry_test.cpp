@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <set>
+
 #include "sigma1/analysis/potentials.h"
 #include "sigma1/backend/reference.h"
 #include "sigma1/backend/simulate.h"
@@ -41,6 +44,129 @@ TEST(Models, AllAreScaledValidlyUnderEveryWeighting) {
       }
     }
   }
+}
+
+ModelConfig llama() {
+  ModelConfig config = find_model("gpt").defaults();
+  config.block = "llama";
+  config.time = 16;
+  config.heads = 8;
+  config.kv_heads = 2;
+  return config;
+}
+
+TEST(Gpt, LlamasBlocksAreScaledValidly) {
+  for (Scheme scheme : {Scheme::paper, Scheme::exact}) {
+    Graph graph;
+    build_model(graph, "gpt", llama());
+    unit_scale(graph, ScalingOptions::of(scheme));
+    EXPECT_NO_THROW(check_gradients_valid(graph));
+  }
+}
+
+TEST(Gpt, LlamasBlocksHaveNoBiasesAndNoTableOfPositions) {
+  Graph graph;
+  build_model(graph, "gpt", llama());
+  std::set<std::string> first_layer, others;
+  for (Value parameter : graph.parameters()) {
+    const std::string& name = graph.node(parameter.node).name;
+    if (name.starts_with("layer0/")) first_layer.insert(name.substr(7));
+    if (!name.starts_with("layer")) others.insert(name);
+  }
+  EXPECT_EQ(first_layer,
+            (std::set<std::string>{"norm1/gain", "attention/q/weight", "attention/kv/weight",
+                                   "attention/out/weight", "norm2/gain", "ffn/gate/weight",
+                                   "ffn/up/weight", "ffn/down/weight"}));
+  EXPECT_EQ(others,
+            (std::set<std::string>{"embedding/token", "norm/gain", "shift/first", "head/weight"}));
+}
+
+// Parameters of the published models, whose head is the table of tokens once more.
+TEST(Gpt, NamedSizesAreThoseOfGpt2) {
+  for (auto [name, millions] :
+       {std::pair{"124M", 124.4}, {"355M", 354.8}, {"774M", 774.0}, {"1.5B", 1557.6}}) {
+    ModelConfig config = find_model("gpt").defaults();
+    config.set_named(name);
+    config.batch = 1;
+    config.vocabulary = 50257;
+    Graph graph;
+    build_model(graph, "gpt", config);
+    int64_t count = -config.vocabulary * config.width - config.width;  // head, and the first state
+    for (Value parameter : graph.parameters()) count += parameter.type().count();
+    EXPECT_NEAR(static_cast<double>(count) / 1e6, millions, 0.06) << name;
+    EXPECT_EQ(config.time, 1024);
+  }
+}
+
+const Node& node_named(const Graph& graph, std::string_view name) {
+  for (const Node& node : graph.nodes()) {
+    if (node.name == name) return node;
+  }
+  throw Bug("no node {}", name);
+}
+
+// The head gives 1/width of the product, and its gradients are of unit scale all the same: its
+// edges are cut edges, and the proof finds nothing wrong with it.
+TEST(Gpt, TheReadoutOfUMupHasFactorsOfItsOwn) {
+  for (const char* block : {"gpt2", "llama"}) {
+    for (Scheme scheme : {Scheme::paper, Scheme::exact}) {
+      ModelConfig config = llama();
+      config.block = block;
+      config.parametrization = "u-mup";
+      config.loss_multiplier = 3;
+      config.attention_multiplier = 2;
+      Graph graph;
+      build_model(graph, "gpt", config);
+      unit_scale(graph, ScalingOptions::of(scheme));
+      EXPECT_NO_THROW(check_gradients_valid(graph));
+      const Node& head = node_named(graph, "head/matmul");
+      EXPECT_NEAR(head.alpha, 3.0 / 128, 1e-12);
+      EXPECT_NEAR(head.beta[0], 1 / std::sqrt(256.0), 1e-3);
+      EXPECT_NEAR(head.beta[1], 1 / std::sqrt(8.0 * 16), 1e-12);
+      const Node& attention = node_named(graph, "layer2/attention/attention");
+      EXPECT_NEAR(attention.attributes.get<double>("multiplier"), 2 / std::sqrt(128.0 / 8), 1e-12);
+      for (Value parameter : graph.parameters()) {
+        EXPECT_EQ(graph.node(parameter.node).name.find("norm"), std::string::npos);
+      }
+    }
+  }
+}
+
+TEST(Gpt, HeadsAndFeedForwardLayersFollowTheWidthWhereTheyAreNotSaid) {
+  ModelConfig config = find_model("gpt").defaults();
+  config.heads = config.hidden = 0;
+  for (int64_t width : {32, 128, 256}) {
+    config.width = width;
+    EXPECT_EQ(config.resolved().heads, std::max<int64_t>(1, width / 64));
+    EXPECT_EQ(config.resolved().hidden, 4 * width);
+    Graph graph;
+    EXPECT_NO_THROW(build_model(graph, "gpt", config));
+    EXPECT_EQ(node_named(graph, "layer0/ffn/up/weight").outputs.front().shape,
+              (Shape{width, 4 * width}));
+  }
+}
+
+TEST(Gpt, MistakesAreNamed) {
+  auto refuses = [](const char* model, auto change) {
+    ModelConfig config = find_model(model).defaults();
+    change(config);
+    Graph graph;
+    EXPECT_THROW(build_model(graph, model, config), Error);
+  };
+  refuses("gpt", [](ModelConfig& c) { c.block = "bert"; });
+  refuses("gpt", [](ModelConfig& c) { c.kv_heads = 3; });
+  refuses("char_lm", [](ModelConfig& c) { c.block = "llama"; });
+  refuses("char_lm", [](ModelConfig& c) { c.kv_heads = 1; });
+  refuses("transformer", [](ModelConfig& c) { c.named = "124M"; });
+  refuses("char_lm", [](ModelConfig& c) { c.parametrization = "u-mup"; });
+  refuses("gpt", [](ModelConfig& c) { c.parametrization = "mup"; });
+  refuses("gpt", [](ModelConfig& c) { c.loss_multiplier = 2; });
+  refuses("gpt", [](ModelConfig& c) {
+    c.parametrization = "u-mup";
+    c.residual_multiplier = 0;
+  });
+  ModelConfig config;
+  EXPECT_THROW(config.set_named("123M"), Error);
 }
 
 TEST(CharLm, EveryKindIsScaledValidly) {

@@ -18,6 +18,12 @@ std::vector<TrainingCase> training_cases() {
   std::vector<TrainingCase> cases;
   for (const Model& model : model_registry()) {
     cases.push_back({std::string(model.name), std::string(model.name), small});
+    if (model.has_blocks) {
+      cases.push_back({std::string(model.name) + "_llama", std::string(model.name), small});
+      cases.back().config.block = "llama";
+      cases.back().config.heads = 4;
+      cases.back().config.kv_heads = 2;
+    }
     if (model.name != "char_lm") continue;
     for (const char* context : {"conv", "rnn"}) {
       cases.push_back({std::string("char_lm_") + context, "char_lm", small});

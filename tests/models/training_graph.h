@@ -16,7 +16,7 @@ struct TrainingCase {
   ModelConfig config;
 };
 
-// Every model of the registry, and char_lm with each of its contexts.
+// Every model of the registry, char_lm with each of its contexts and gpt with each of its blocks.
 std::vector<TrainingCase> training_cases();
 
 // Marks the output "loss" and, as "PARAMETER/gradient", the gradient of every parameter. Plain, or

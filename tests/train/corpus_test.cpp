@@ -2,8 +2,14 @@
 
 #include <gtest/gtest.h>
 
+#include "sigma1/base/error.h"
+#include "sigma1/data/token_file.h"
+#include "tests/data/temporary_folder.h"
+
 namespace sigma1 {
 namespace {
+
+using namespace std::string_literals;
 
 TEST(RandomCorpus, HasEveryTokenAboutEquallyOften) {
   constexpr size_t kVocabulary = 50, kCount = 50'000;
@@ -36,6 +42,45 @@ TEST(RandomCorpus, ItsAlphabetCanBeWrittenAndRead) {
     std::vector<uint16_t> ends{0, static_cast<uint16_t>(vocabulary - 1)};
     EXPECT_EQ(alphabet.encode(alphabet.decode(ends)), ends);
   }
+}
+
+class LoadedCorpus : public TemporaryFolderTest {};
+
+TEST_F(LoadedCorpus, ByBytesTakesWhatIsNoText) {
+  std::string bytes = "\xFF\x00 not UTF-8 \xC3\x28"s + std::string(80, '\xFE');
+  std::string path = write("data.raw", bytes);
+  Corpus corpus = load_corpus(path, "", "", {.kind = "bytes"});
+  EXPECT_EQ(corpus.vocabulary.size(), 256U);
+  EXPECT_EQ(corpus.train.size() + corpus.valid.size(), bytes.size());
+  EXPECT_EQ(corpus.valid.size(), bytes.size() / 10);
+  EXPECT_EQ(corpus.vocabulary.decode(corpus.train) + corpus.vocabulary.decode(corpus.valid), bytes);
+  EXPECT_THROW(load_corpus(path, "", ""), Error);
+}
+
+TEST_F(LoadedCorpus, OfATokenFileHasItsIds) {
+  std::vector<uint16_t> ids;
+  for (uint16_t i = 0; i < 100; ++i) ids.push_back(static_cast<uint16_t>(7 * i));
+  std::string path = folder_ / "train.bin";
+  write_token_file(path, ids);
+  Corpus corpus = load_corpus(path, "", "");
+  EXPECT_EQ(corpus.vocabulary.known(), 50257U);
+  EXPECT_EQ(corpus.train, std::vector<uint16_t>(ids.begin(), ids.begin() + 90));
+  EXPECT_EQ(corpus.valid, std::vector<uint16_t>(ids.begin() + 90, ids.end()));
+  Corpus small = load_corpus(path, path, "", {.vocabulary = 700});
+  EXPECT_EQ(small.vocabulary.size(), 704U);
+  EXPECT_EQ(small.valid, ids);
+  EXPECT_THROW(load_corpus(path, "", "", {.vocabulary = 693}), Error);
+  EXPECT_EQ(load_corpus(path, "", "", {.kind = "bytes"}).train.size(), 1224 * 9 / 10 + 1U);
+}
+
+TEST(CorpusTokens, AreToldByTheNameUnlessSaid) {
+  using Kind = Vocabulary::Kind;
+  EXPECT_EQ(Tokens{}.of("a.bin"), Kind::ids);
+  EXPECT_EQ(Tokens{}.of("a.txt.zst"), Kind::characters);
+  EXPECT_EQ(Tokens{.kind = "characters"}.of("a.bin"), Kind::characters);
+  EXPECT_EQ(Tokens{.kind = "ids"}.of("a.txt"), Kind::ids);
+  EXPECT_EQ(Tokens{.kind = "bytes"}.of("a.bin"), Kind::bytes);
+  EXPECT_THROW(Tokens{.kind = "words"}.of("a.txt"), Error);
 }
 
 }  // namespace

@@ -13,11 +13,10 @@
 namespace sigma1 {
 namespace {
 
-const std::map<std::string, size_t> kCombinations = {{"char_results_test", 4 * 3 * 3},
-                                                     {"char_sweep", 3 * 3 * 2 * 2 * 2 * 6},
-                                                     {"char_residual", 3 * 3 * 3 * 2 * 2},
-                                                     {"gpu_record/wikipedia", 4 * 5},
-                                                     {"records_wikipedia", 3 * 7}};
+const std::map<std::string, size_t> kCombinations = {
+    {"char_results_test", 4 * 3 * 3},     {"char_sweep", 3 * 3 * 2 * 2 * 2 * 6},
+    {"char_residual", 3 * 3 * 3 * 2 * 2}, {"gpu_record/wikipedia", 4 * 5},
+    {"records_wikipedia", 3 * 7},         {"u_mup/widths", 2 * 4}};
 
 std::map<std::string, SweepPlan> plans() {
   std::map<std::string, SweepPlan> found;
@@ -58,7 +57,7 @@ TEST(Experiments, LaddersCoverThePapersTypicalRates) {
       {{true, "sgd"}, {0x1p-14, 0x1p-10}},
       {{true, "adam"}, {0x1p-8, 0x1p-4}}};
   for (const auto& [name, plan] : plans()) {
-    if (name.find("record") != std::string::npos) continue;  // a few rates only
+    if (!name.starts_with("char_")) continue;  // a few rates only, or other models
     for (const Combination& each : plan.combinations()) {
       auto [low, high] = typical.at({each.config.method == "unit", each.config.optimiser});
       EXPECT_LE(each.ladder.start, low) << name << " " << to_string(each.settings);
@@ -76,7 +75,7 @@ TEST(Experiments, TheGpuRecordChoosesRatesByShortRunsOfThePapersModels) {
     ++models[config.size.context + " " + config.size.norm + std::to_string(config.size.depth)];
     ++methods[config.method + " " + config.precision];
     EXPECT_EQ(config.steps, 1 << 15);
-    EXPECT_EQ(each.on_ladder(0).steps, 1 << 12);
+    EXPECT_EQ(each.on_ladder(0).steps, 1 << 11);
     EXPECT_EQ(each.ladder.rates().size(), 4U) << to_string(each.settings);
     EXPECT_EQ(config.size.batch * 1000 + config.size.time, 8256);
     EXPECT_EQ(config.context, 32);
@@ -90,6 +89,24 @@ TEST(Experiments, TheGpuRecordChoosesRatesByShortRunsOfThePapersModels) {
                                                  {"unit fp16", 4},
                                                  {"none fp16", 4},
                                                  {"loss-scale=2048 fp16", 4}}));
+}
+
+// One ladder for all widths: where the best rate moves must be seen.
+TEST(Experiments, WidthsOfUMupClimbTheSameLadders) {
+  SweepPlan plan = plans().at("u_mup/widths");
+  std::map<std::string, std::set<std::pair<double, double>>> ladders;
+  std::map<std::string, std::set<int64_t>> widths;
+  for (const Combination& each : plan.combinations()) {
+    ModelConfig size = each.config.size.resolved();
+    ladders[size.parametrization].emplace(each.ladder.start, each.ladder.limit);
+    widths[size.parametrization].insert(size.width);
+    EXPECT_EQ(size.width, 64 * size.heads);
+    EXPECT_EQ(4 * size.width, size.hidden);
+  }
+  for (const char* parametrization : {"unit", "u-mup"}) {
+    EXPECT_EQ(ladders[parametrization].size(), 1U);
+    EXPECT_EQ(widths[parametrization], (std::set<int64_t>{128, 256, 512, 1024}));
+  }
 }
 
 TEST(Experiments, FiguresAreByKeysThatAreSwept) {

@@ -19,13 +19,17 @@ bool is_gradient(const TensorScale& tensor) {
 }
 
 // The default model, eight layers with a norm before each branch, on random characters.
+std::vector<TensorScale> start_of(TrainConfig config) {
+  Corpus corpus = random_corpus(config.size.vocabulary, 1 << 18, 0);
+  Session session(config, corpus);
+  return session_scales(session, session.config(), batch_of(session.config(), corpus, 0), {});
+}
+
 std::vector<TensorScale> start_of(const char* method, const char* context) {
   TrainConfig config;
   config.set("method", method);
   config.set("context", context);
-  Corpus corpus = random_corpus(config.size.vocabulary, 1 << 18, 0);
-  Session session(config, corpus);
-  return session_scales(session, session.config(), batch_of(session.config(), corpus, 0), {});
+  return start_of(config);
 }
 
 // Each is ROLE and a pattern of names.
@@ -94,6 +98,35 @@ TEST_F(UnitScaledStart, WithConvolution) { EXPECT_TRUE(outside_of("conv").empty(
 TEST_F(UnitScaledStart, WithRecurrence) {
   expect_within(outside_of("rnn"), {{TensorRole::gradw, "layer*/recurrence/initial"},
                                     {TensorRole::gradw, "norm/gain"}});
+}
+
+TrainConfig one_layer(const char* block, const char* scheme) {
+  TrainConfig config;
+  std::pair<std::string, std::string> settings[] = {{"model", "gpt"},   {"block", block},
+                                                    {"depth", "1"},     {"heads", "4"},
+                                                    {"method", "unit"}, {"scheme", scheme}};
+  config.set_all(settings);
+  if (config.size.block == "llama") config.set("kv-heads", "2");
+  return config;
+}
+
+// One layer, where nothing is correlated yet but what attention itself has made so: rotary
+// positions, grouped queries and gated products keep the scale, by either scheme.
+TEST(OneLayer, OfEachBlockHasUnitScale) {
+  for (const char* block : {"gpt2", "llama"}) {
+    for (const char* scheme : {"paper", "exact"}) {
+      double low = std::string_view(scheme) == "exact" ? 0.85 : 0.45;
+      for (const TensorScale& each : start_of(one_layer(block, scheme))) {
+        double rms = each.stats.rms();
+        if (rms == 0 || each.name.ends_with("/bias")) continue;  // sums what attention made alike
+        bool gradient = is_gradient(each);
+        EXPECT_GT(rms, gradient ? 0.25 : low) << block << " " << scheme << " " << each.name;
+        EXPECT_LT(rms, gradient ? 4.5 : 1.2) << block << " " << scheme << " " << each.name;
+        // A product of two normal numbers is small more often than either.
+        EXPECT_LT(each.lost(), 0.02) << block << " " << scheme << " " << each.name;
+      }
+    }
+  }
 }
 
 // So that the measure is seen to bite: plain fp8 loses what unit scaling keeps.

@@ -64,7 +64,19 @@ std::vector<Case> models_and_optimisers() {
       cases.push_back({{{"method", method}, {"optimiser", optimiser}}});
     }
     cases.push_back({{{"method", method}, {"model", "gpt"}}});
+    cases.push_back({{{"method", method}, {"model", "gpt"}, {"block", "llama"}}});
+    cases.push_back(
+        {{{"method", method}, {"model", "gpt"}, {"block", "llama"}, {"kv-heads", "1"}}});
     cases.push_back({{{"method", method}, {"accumulate", "2"}}});
+  }
+  for (const char* block : {"gpt2", "llama"}) {
+    for (const char* precision : {"fp32", "fp8"}) {
+      cases.push_back({{{"method", "unit"},
+                        {"model", "gpt"},
+                        {"block", block},
+                        {"parametrization", "u-mup"},
+                        {"precision", precision}}});
+    }
   }
   cases.push_back({{{"method", "unit"}, {"scheme", "exact"}, {"precision", "fp8"}}});
   cases.push_back({{{"method", "unit"}, {"align", "none"}, {"precision", "fp8"}}});

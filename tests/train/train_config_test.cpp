@@ -32,6 +32,7 @@ bool says(const std::string& message, std::string_view part) {
 // A value of the same kind that differs from the default.
 std::string other_value(const std::string& key, const Json& value) {
   if (key == "model") return "gpt";
+  if (key == "size") return "124M";
   if (value.is_boolean()) return value.get<bool>() ? "false" : "true";
   if (value.is_string()) return value.get<std::string>() + "x";
   if (value.is_number_integer()) return std::to_string(value.get<int64_t>() + 1);
@@ -53,7 +54,7 @@ TEST(TrainConfig, EveryKeySurvivesTheRoundTrip) {
     EXPECT_EQ(changed[name].is_string() ? changed[name].get<std::string>() : changed[name].dump(),
               text);
     EXPECT_EQ(TrainConfig::from_json(config.to_json(), "there").to_json(), config.to_json());
-    if (name == "model") continue;  // brings sizes of its own
+    if (name == "model" || name == "size") continue;  // they bring sizes of their own
     changed[name] = defaults[name];
     EXPECT_EQ(changed, defaults) << name << " changed another key";
   }
@@ -80,6 +81,25 @@ TEST(TrainConfig, AModelBringsItsSizesWhereverItStands) {
   EXPECT_EQ(config.size.vocabulary, find_model("gpt").defaults().vocabulary);
   config.set("model", "char_lm");
   EXPECT_EQ(config.size.depth, find_model("char_lm").defaults().depth);
+}
+
+TEST(TrainConfig, ANamedSizeYieldsToWhatIsSaidBesideIt) {
+  TrainConfig config =
+      TrainConfig::from_json(R"({"width": 256, "size": "355M", "model": "gpt"})", "f");
+  EXPECT_EQ(config.size.width, 256);
+  EXPECT_EQ(config.size.depth, 24);
+  EXPECT_EQ(config.size.heads, 16);
+  EXPECT_EQ(config.size.hidden, 4096);
+  EXPECT_EQ(config.size.time, 1024);
+  // What is said later, on the command line over a file, goes over all of it.
+  std::pair<std::string, std::string> later[] = {{"time", "64"}, {"size", "124M"}};
+  config.set_all(later);
+  EXPECT_EQ(config.size.width, 768);
+  EXPECT_EQ(config.size.hidden, 3072);
+  EXPECT_EQ(config.size.time, 64);
+  EXPECT_EQ(TrainConfig::from_json(config.to_json(), "there").to_json(), config.to_json());
+  EXPECT_TRUE(says(message_of_set("size", "123M"), "124M, 355M"));
+  EXPECT_TRUE(says(message_of_check("size", "124M"), "expected model gpt"));
 }
 
 TEST(TrainConfig, UnknownKeyNamesTheNearest) {
@@ -143,6 +163,9 @@ TEST(TrainConfig, BadValuesAreNamedWithTheirKey) {
                            {"width", "0"},
                            {"width", "-4"},
                            {"ffn", "0"},
+                           {"tokens", "x"},
+                           {"vocabulary", "-1"},
+                           {"parametrization", "x"},
                            {"heads", "0"},
                            {"heads", "3"},
                            {"batch", "0"},

@@ -2,15 +2,18 @@
 // machines differ, ratios less.
 #include "tools/sigma1/bench.h"
 
+#include "tools/sigma1/settings.h"
+
 namespace sigma1 {
 
 void add_model_options(CLI::App& command, BenchModel& model) {
   command.add_option("--context", model.context, "attention, conv or rnn")->capture_default_str();
   command.add_option("--depth", model.depth, "Layers [8, of rnn 2]")
       ->check(CLI::Range(int64_t{1}, int64_t{1000}));
-  command.add_option("--vocabulary", model.vocabulary, "Characters")
-      ->check(CLI::Range(int64_t{2}, int64_t{20000}))
+  command.add_option("--vocabulary", model.vocabulary, "Characters, or tokens")
+      ->check(CLI::Range(int64_t{2}, int64_t{65535}))
       ->capture_default_str();
+  command.add_option("--set", model.changes, "key=value, another setting of `sigma1 train --keys`");
 }
 
 TrainConfig bench_config(const BenchModel& model, const BenchSetting& setting) {
@@ -22,6 +25,7 @@ TrainConfig bench_config(const BenchModel& model, const BenchSetting& setting) {
   config.size.depth = model.depth > 0          ? model.depth
                       : model.context == "rnn" ? kRecurrentDepth
                                                : kDepth;
+  apply_changes({"", model.changes}, config);
   return config;
 }
 

@@ -16,11 +16,12 @@ namespace sigma1 {
 void add_bench_cpu(CLI::App& bench);
 void add_bench_cuda(CLI::App& bench);
 
-// The character model that is timed.
+// The model that is timed: a character model unless `changes` say otherwise.
 struct BenchModel {
   std::string context = "attention";
   int64_t depth = 0;  // 0: the paper's, 8, of recurrence 2
   int64_t vocabulary = 5008;
+  std::vector<std::string> changes;  // key=value, over all that no flag says
 };
 
 void add_model_options(CLI::App& command, BenchModel& model);

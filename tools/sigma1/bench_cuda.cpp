@@ -193,8 +193,8 @@ void run(const Options& options) {
 
 void add_bench_cuda(CLI::App& bench) {
   auto options = std::make_shared<Options>();
-  CLI::App* command = bench.add_subcommand(
-      "cuda", "Training steps of the character model on a GPU, beside PyTorch's");
+  CLI::App* command =
+      bench.add_subcommand("cuda", "Training steps of a model on a GPU, beside PyTorch's");
   add_model_options(*command, options->model);
   command->add_option("--device", options->device, "cuda or cuda:N; cpu, to try it out")
       ->capture_default_str();
@@ -216,6 +216,8 @@ void add_bench_cuda(CLI::App& bench) {
       "Print JSON: steps, ratios as {name, ms, floor_ms, ratio}, and PyTorch's times");
   command->footer(
       "Examples:\n  sigma1 bench cuda\n  sigma1 bench cuda --context conv --peer\n"
+      "  sigma1 bench cuda --set model=gpt --set size=124M --set batch=32 --set optimiser=adamw\n"
+      "      --set align=none --vocabulary 50304 --only \"unit fp8,unit fp16\"\n"
       "  sigma1 bench cuda --only \"fp16,unit fp16\" --rounds 50 --json");
   command->callback([options, peer] {
     options->with_peer = peer->count() > 0;

@@ -22,7 +22,10 @@ void add_quantize(CLI::App& app);
 void add_report(CLI::App& app);
 void add_scales(CLI::App& app);
 void add_snr(CLI::App& app);
+void add_squad(CLI::App& app);
 void add_sweep(CLI::App& app);
+void add_tokenize(CLI::App& app);
+void add_tokens(CLI::App& app);
 void add_train(CLI::App& app);
 
 }  // namespace sigma1

@@ -21,7 +21,7 @@ std::vector<uint16_t> text_of(const Options& options, const Session& session) {
   if (!options.text.empty()) return load_tokens(options.text, session.vocabulary());
   const TrainConfig& config = session.config();
   if (!config.valid_text.empty()) return load_tokens(config.valid_text, session.vocabulary());
-  return load_corpus(config.train_text, "", "").valid;
+  return load_corpus(config.train_text, "", "", config.tokens).valid;
 }
 
 void run(const Options& options) {
@@ -41,18 +41,18 @@ void run(const Options& options) {
                        {"loss", json_number(result.loss)},
                        {"bpc", json_number(result.bits_per_character)}});
   }
-  fmt::print("{:.4f} bits per character on {} characters (step {})\n", result.bits_per_character,
-             result.characters, checkpoint.step);
+  fmt::print("{} (step {})\n", to_string(result), checkpoint.step);
 }
 
 }  // namespace
 
 void add_evaluate(CLI::App& app) {
   auto options = std::make_shared<Options>();
-  CLI::App* command = app.add_subcommand("eval", "Bits per character of a model on a text");
+  CLI::App* command =
+      app.add_subcommand("eval", "Bits per character, byte or token of a model on a text");
   command->add_option("model", options->source, "A run's folder or a checkpoint")->required();
   command->add_option("text", options->text,
-                      "A text file, a .zst or a folder; without one, the run's validation text");
+                      "A text as the run reads it; without one, the run's validation text");
   command->add_option("--device", options->device, kDeviceHelp)->capture_default_str();
   command->add_option("--threads", options->threads, "Threads; 0: all cores");
   command->add_flag("--json", options->json, "Print JSON");

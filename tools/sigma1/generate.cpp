@@ -38,10 +38,11 @@ void add_generate(CLI::App& app) {
   auto options = std::make_shared<Options>();
   CLI::App* command = app.add_subcommand("generate", "Sample text from a trained model");
   command->add_option("model", options->source, "A run's folder or a checkpoint")->required();
-  command->add_option("--prompt", options->prompt, "What the text begins with");
-  command->add_option("--length", options->length, "Characters to add")
+  command->add_option("--prompt", options->prompt,
+                      "What the text begins with; token ids as numbers");
+  command->add_option("--length", options->length, "Tokens to add")
       ->check(CLI::Range(int64_t{1}, int64_t{1000000}));
-  command->add_option("--temperature", options->temperature, "0: always the likeliest character");
+  command->add_option("--temperature", options->temperature, "0: always the likeliest token");
   command->add_option("--seed", options->seed, "Of the sampling");
   command->add_option("--device", options->device, kDeviceHelp)->capture_default_str();
   command->add_option("--threads", options->threads, "Threads; 0: all cores");

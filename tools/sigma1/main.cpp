@@ -52,7 +52,10 @@ void add_commands(CLI::App& app) {
   add_report(app);
   add_scales(app);
   add_snr(app);
+  add_squad(app);
   add_sweep(app);
+  add_tokenize(app);
+  add_tokens(app);
   add_train(app);
 }
 

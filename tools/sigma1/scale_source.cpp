@@ -69,7 +69,8 @@ Corpus ScaleSource::load_text(bool is_runs_own) const {
                          static_cast<uint64_t>(config_.seed));
   }
   // As the run read it, whose end may be for validation.
-  if (!checkpoint_ || is_runs_own) return load_corpus(config_.train_text, config_.valid_text, "");
+  if (!checkpoint_ || is_runs_own)
+    return load_corpus(config_.train_text, config_.valid_text, "", config_.tokens);
   Corpus corpus{Session(*checkpoint_, nullptr).vocabulary(), {}, {}};
   corpus.train = load_tokens(config_.train_text, corpus.vocabulary);
   return corpus;

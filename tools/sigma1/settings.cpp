@@ -42,17 +42,15 @@ TrainConfig read_settings(const SettingOptions& options) {
 }
 
 std::vector<std::string> apply_changes(const SettingOptions& options, TrainConfig& config) {
-  // Another model brings its own sizes, so it comes before what is said about them.
-  std::vector<std::string> changes = options.changes;
-  std::ranges::stable_partition(
-      changes, [](const std::string& change) { return change.starts_with("model="); });
+  std::vector<std::pair<std::string, std::string>> settings;
   std::vector<std::string> keys;
-  for (const std::string& change : changes) {
+  for (const std::string& change : options.changes) {
     size_t at = change.find('=');
     if (at == std::string::npos) throw Error("--set: expected key=value, got '{}'", change);
     keys.push_back(change.substr(0, at));
-    config.set(keys.back(), change.substr(at + 1));
+    settings.emplace_back(keys.back(), change.substr(at + 1));
   }
+  config.set_all(settings);
   return keys;
 }
 

@@ -21,8 +21,8 @@ struct SettingOptions {
 // `keys`: those with a flag of their own.
 void add_settings(CLI::App& command, SettingOptions& options,
                   const std::vector<std::string>& keys = {"train", "valid", "method", "scheme",
-                                                          "align", "precision", "steps", "rate",
-                                                          "seed"});
+                                                          "align", "parametrization", "precision",
+                                                          "steps", "rate", "seed"});
 
 // Throws Error naming the file or key.
 TrainConfig read_settings(const SettingOptions& options);

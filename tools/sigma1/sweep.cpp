@@ -31,7 +31,7 @@ struct Options {
   std::optional<int> jobs;
   bool json = false, dry_run = false;
   std::string figure, figure_by, ladder_figure, residual_figure, curves, table, test_text;
-  std::vector<std::string> curves_by;
+  std::vector<std::string> curves_by, ladder_by;
 };
 
 SweepPlan plan_from(const Options& options) {
@@ -79,6 +79,7 @@ void check(const SweepPlan& plan, const Options& options) {
   }
   figure_keys(plan);
   expect_swept(plan, options.curves_by, "--curves-by");
+  expect_swept(plan, options.ladder_by, "--ladder-figure-by");
   if (!options.test_text.empty() && !std::filesystem::exists(options.test_text)) {
     throw Error("--test: expected a text, and {} is not there", options.test_text);
   }
@@ -167,12 +168,15 @@ void write_figures(const SweepResult& result, const SweepPlan& plan, const Optio
   if (!options.figure.empty()) {
     write_file(options.figure, sweep_figure(result, figure_keys(plan)));
   }
-  if (!options.ladder_figure.empty()) write_file(options.ladder_figure, ladder_figure(result));
+  if (!options.ladder_figure.empty()) {
+    write_grouped(result, options.ladder_figure, options.ladder_by, ladder_figure);
+  }
   if (!options.residual_figure.empty()) {
     write_file(options.residual_figure, residual_figure(result));
   }
   if (!options.curves.empty()) {
-    write_curves(result, options.folder, options.curves, options.curves_by);
+    auto draw = [&](const SweepResult& group) { return curves_of(group, options.folder); };
+    write_grouped(result, options.curves, options.curves_by, draw);
   }
 }
 
@@ -184,7 +188,8 @@ int default_jobs(const Device& device) {
 
 SweepResult execute(const SweepPlan& plan, const Options& options, const Device& device) {
   plan.combinations();  // mistakes come before the text is read
-  Corpus corpus = load_corpus(plan.base.train_text, plan.base.valid_text, options.cache);
+  Corpus corpus =
+      load_corpus(plan.base.train_text, plan.base.valid_text, options.cache, plan.base.tokens);
   set_thread_count(0);
   int jobs = options.jobs.value_or(default_jobs(device));
   set_thread_count(std::max(1, thread_count() / jobs));
@@ -238,6 +243,10 @@ void add_options(CLI::App& command, Options& options) {
   command.add_option("--figure", options.figure, "Draw best values as SVG");
   command.add_option("--figure-by", options.figure_by, "Keys that make a column of the figure");
   command.add_option("--ladder-figure", options.ladder_figure, "Draw values against rates as SVG");
+  command
+      .add_option("--ladder-figure-by", options.ladder_by,
+                  "Keys whose values have a figure of rates each")
+      ->delimiter(',');
   command.add_option(
       "--residual-figure", options.residual_figure,
       "Compare residual weightings as SVG: context, depth, method and residual varied");

@@ -41,20 +41,6 @@ std::string number(double value, int digits) {
   return std::isfinite(value) ? fmt::format("{:.{}f}", value, digits) : "-";
 }
 
-std::string curves_of(const SweepResult& result, const fs::path& folder) {
-  constexpr size_t kPoints = 25;  // a mean over this share of a run still shows its shape
-  std::vector<NamedCurve> curves;
-  size_t longest = 1;
-  for (const SweptCombination& each : result.combinations) {
-    const SweepRow* best = each.best();
-    if (!best) continue;
-    curves.push_back({short_name(result, each), read_metric(metrics_path(folder, *best), "loss")});
-    longest = std::max(longest, curves.back().curve.steps.size());
-  }
-  auto window = static_cast<int64_t>(std::max<size_t>(1, longest / kPoints));
-  return loss_curves_figure(curves, "training loss, nats per character", window);
-}
-
 }  // namespace
 
 std::vector<BestRun> best_runs(const SweepResult& result, const fs::path& folder,
@@ -95,8 +81,23 @@ std::string sweep_table(const SweepResult& result, const std::vector<BestRun>& r
   return text;
 }
 
-void write_curves(const SweepResult& result, const fs::path& folder, const fs::path& path,
-                  const std::vector<std::string>& by) {
+std::string curves_of(const SweepResult& result, const fs::path& folder) {
+  constexpr size_t kPoints = 25;  // a mean over this share of a run still shows its shape
+  std::vector<NamedCurve> curves;
+  size_t longest = 1;
+  for (const SweptCombination& each : result.combinations) {
+    const SweepRow* best = each.best();
+    if (!best) continue;
+    curves.push_back({short_name(result, each), read_metric(metrics_path(folder, *best), "loss")});
+    longest = std::max(longest, curves.back().curve.steps.size());
+  }
+  auto window = static_cast<int64_t>(std::max<size_t>(1, longest / kPoints));
+  return loss_curves_figure(curves, "training loss, nats per token", window);
+}
+
+void write_grouped(const SweepResult& result, const fs::path& path,
+                   const std::vector<std::string>& by,
+                   const std::function<std::string(const SweepResult&)>& draw) {
   std::map<std::string, SweepResult> groups;
   for (const SweptCombination& each : result.combinations) {
     std::string name = path.stem();
@@ -107,7 +108,7 @@ void write_curves(const SweepResult& result, const fs::path& folder, const fs::p
   }
   for (const auto& [name, group] : groups) {
     fs::path place = path.parent_path() / (name + path.extension().string());
-    write_file(place, curves_of(group, folder));
+    write_file(place, draw(group));
   }
 }
 

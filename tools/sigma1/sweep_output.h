@@ -2,6 +2,7 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -22,9 +23,13 @@ std::vector<BestRun> best_runs(const SweepResult& result, const std::filesystem:
 // Markdown: a line for each combination, with its best rate, bits per character and time of a step.
 std::string sweep_table(const SweepResult& result, const std::vector<BestRun>& runs);
 
-// Training loss of every combination's best run as SVG: all in the file at `path`, or with keys in
-// `by` a file for each combination of their values, "curves_attention_pre.svg".
-void write_curves(const SweepResult& result, const std::filesystem::path& folder,
-                  const std::filesystem::path& path, const std::vector<std::string>& by);
+// Training loss of every combination's best run as SVG.
+std::string curves_of(const SweepResult& result, const std::filesystem::path& folder);
+
+// A figure of all combinations in the file at `path`, or with keys in `by` one for each combination
+// of their values, "curves_attention_pre.svg".
+void write_grouped(const SweepResult& result, const std::filesystem::path& path,
+                   const std::vector<std::string>& by,
+                   const std::function<std::string(const SweepResult&)>& draw);
 
 }  // namespace sigma1

@@ -51,9 +51,8 @@ void report(const RunResult& result, const Options& options) {
                result.steps, options.folder);
     return;
   }
-  fmt::print("{} steps in {}: {:.4f} bits per character on {} characters of validation text\n",
-             result.steps, format_duration(result.seconds), result.valid.bits_per_character,
-             result.valid.characters);
+  fmt::print("{} steps in {}: {} of validation text\n", result.steps,
+             format_duration(result.seconds), to_string(result.valid));
   fmt::print("run: {}\n", options.folder);
   if (result.skipped > 0)
     fmt::print("{} steps skipped by automatic loss scaling\n", result.skipped);
@@ -135,6 +134,7 @@ void add_train(CLI::App& app) {
       "  sigma1 train --train corpus.txt --run runs/a\n"
       "  sigma1 train --train corpus.txt --method unit --precision fp8 --set steps=2000 --run "
       "runs/b\n"
+      "  sigma1 train --train tokens.bin --set model=gpt --set size=124M --run runs/gpt\n"
       "  sigma1 train --config runs/b/config.json --set rate=2^-6 --run runs/c\n"
       "  sigma1 train --run runs/c --resume");
   command->callback([options] { run(*options); });

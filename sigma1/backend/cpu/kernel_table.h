@@ -14,6 +14,7 @@ std::span<const Kernel> norm_kernels();
 std::span<const Kernel> pointwise_kernels();
 std::span<const Kernel> recurrent_kernels();
 std::span<const Kernel> reduce_kernels();
+std::span<const Kernel> rotary_kernels();
 std::span<const Kernel> shape_kernels();
 std::span<const Kernel> softmax_kernels();
 std::span<const Kernel> source_kernels();

@@ -13,6 +13,11 @@ float attribute(const Launch& launch, std::string_view name) {
   return static_cast<float>(launch.attr<double>(name));
 }
 
+// By which this parameter learns, from the rate of all.
+double rate_of(const Launch& launch, size_t input) {
+  return launch.attr<double>("rate_scale") * load_one(launch.in(input));
+}
+
 // param − rate·direction, into output 0.
 void store_param(const Launch& launch, int64_t first, int64_t count, const float* param,
                  const float* direction, double rate) {
@@ -39,7 +44,8 @@ void store_state(const Launch& launch, size_t output, int64_t first, int64_t cou
 }
 
 void run_sgd(const Launch& launch) {
-  float lr = load_one(launch.in(3)), kept = attribute(launch, "momentum");
+  double lr = rate_of(launch, 3);
+  float kept = attribute(launch, "momentum");
   float decay = attribute(launch, "weight_decay"), scale = attribute(launch, "gradient_scale");
   bool nesterov = launch.attr<bool>("nesterov");
   for_tiles(launch.in(0).count(), [&](int64_t first, int64_t count) {
@@ -89,7 +95,7 @@ void for_directions(const Launch& launch, Use use) {
 }
 
 void run_adam(const Launch& launch) {
-  float lr = load_one(launch.in(4));
+  double lr = rate_of(launch, 4);
   for_directions(launch,
                  [&](int64_t first, int64_t count, const float* param, const float* direction) {
                    store_param(launch, first, count, param, direction, lr);
@@ -135,7 +141,7 @@ void run_lamb(const Launch& launch) {
   double ratio = of_param > 0 && of_direction > 0 ? of_param / of_direction : 1;
   double limit = launch.attr<double>("max_trust_ratio");
   if (limit > 0) ratio = std::min(ratio, limit);
-  double rate = load_one(launch.in(4)) * ratio;
+  double rate = rate_of(launch, 4) * ratio;
   for_tiles(elements, [&](int64_t first, int64_t count) {
     float room[kTile];
     const float* param = load(launch.in(0), first, count, room);

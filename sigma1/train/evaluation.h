@@ -1,0 +1,19 @@
+// How well a model predicts a text.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "sigma1/data/vocabulary.h"
+
+namespace sigma1 {
+
+struct Evaluation {
+  double loss = 0, bits_per_character = 0;
+  int64_t characters = 0;
+  Vocabulary::Kind kind = Vocabulary::Kind::characters;  // of what counts as a character here
+};
+// For people: bits per character, or nats and bits per token, and on how many.
+std::string to_string(const Evaluation& evaluation);
+
+}  // namespace sigma1
