@@ -1,13 +1,23 @@
 // Small text helpers shared by everything that reads names and numbers from people.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <vector>
 
 namespace sigma1 {
+
+// Lets maps be asked for a string_view without making a string of it.
+struct TextHash {
+  using is_transparent = void;
+  size_t operator()(std::string_view text) const { return std::hash<std::string_view>{}(text); }
+};
+template <class Value>
+using TextMap = std::unordered_map<std::string, Value, TextHash, std::equal_to<>>;
 
 std::vector<std::string> split(std::string_view text, char separator);
 std::string lower(std::string_view text);
