@@ -9,9 +9,11 @@
 namespace sigma1 {
 namespace {
 
-Cast stored_input(const Graph& graph, const Node& node, size_t input) {
+// What a product reads. Attention, whose products are many, computes in 16 bits from numbers of 8.
+Cast stored_input(const Graph& graph, const Node& node, size_t input, bool is_many) {
   Value value = node.inputs[input];
-  return storage(graph.node(value.node), static_cast<size_t>(value.output));
+  Cast cast = storage(graph.node(value.node), static_cast<size_t>(value.output));
+  return is_many && cast.format.bits() == 8 ? Cast{find_format("fp16").format} : cast;
 }
 
 // The operands of a graph of products, each made once.
@@ -47,9 +49,14 @@ std::shared_ptr<Graph> products_alone(const Graph& graph) {
         left.insert(left.begin(), each.count);
         right.insert(right.begin(), each.count);
       }
-      Value x = operands.get(left, stored_input(graph, node, 0));
-      Value w = operands.get(right, stored_input(graph, node, 1));
-      Value y = matmul(x, w);
+      Cast of_left = stored_input(graph, node, 0, each.count > 1);
+      Cast of_right = stored_input(graph, node, 1, each.count > 1);
+      // A GPU multiplies numbers of 8 bits where they lie side by side, and a step keeps them so.
+      bool turned = of_left.format.bits() == 8 && of_right.format.bits() == 8;
+      if (turned) std::swap(right[right.size() - 1], right[right.size() - 2]);
+      Value x = operands.get(left, of_left);
+      Value w = operands.get(right, of_right);
+      Value y = matmul(x, w, {.right = turned});
       alone->node(y.node).storage = {storage(node, 0)};
       alone->mark_output(fmt::format("product{}", alone->outputs().size()), y);
     }

@@ -36,6 +36,23 @@ TEST(ProductFloor, HasTheProductsOfTheGraphAndNothingElse) {
   EXPECT_EQ(alone->outputs().size(), 4U);
 }
 
+TEST(ProductFloor, ReadsNumbersOf8BitsSideBySideAndThoseOfAttentionIn16) {
+  Graph graph;
+  build(graph);
+  for (int i = 0; i < graph.size(); ++i) graph.node(i).storage = {Cast{find_format("e4m3").format}};
+  std::shared_ptr<Graph> alone = products_alone(graph);
+  EXPECT_EQ(product_flops(*alone), product_flops(graph));
+  int turned = 0;
+  for (const Node& node : alone->nodes()) {
+    if (node.op != &matmul_op) continue;
+    bool is_many = node.inputs[0].type().rank() > 2;
+    const Cast& read = alone->node(node.inputs[0].node).storage[0];
+    EXPECT_EQ(read.format, find_format(is_many ? "fp16" : "e4m3").format);
+    turned += node.attributes.get<bool>("transpose_right");
+  }
+  EXPECT_EQ(turned, 2);
+}
+
 TEST(ProductFloor, RunsOnADevice) {
   Graph graph;
   build(graph);

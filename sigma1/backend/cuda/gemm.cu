@@ -74,12 +74,12 @@ struct Operands {
 };
 
 // Whether the library can write C itself: it does not saturate, and it would round a bias of 16
-// bits before adding it, which beside factors of 8 bits is nothing.
+// bits before adding it, which beside factors of 8 bits, or long sums, is little.
 bool writes_directly(const Gemm& p, Operands operands) {
   bool is_8 = is_8_bit(operands.a), is_16 = p.c.type == Type::fp16 || p.c.type == Type::bf16;
   if (p.c.type == Type::fp32) return !is_8 || !p.bias;
   if (is_8) return is_16 && !p.c.saturates;
-  return p.c.type == operands.a && !p.c.saturates && !p.bias;
+  return p.c.type == operands.a && !p.c.saturates && (!p.bias || is_large(p));
 }
 
 // Sums of this many products of 8-bit numbers lose little in the fast way.

@@ -213,7 +213,7 @@ bool takes_bias(const Gemm& p) {
                p.b.type == p.c.type;
   bool plain = !p.c.saturates && !p.a.scale && !p.b.scale && !p.bias->scale;
   constexpr int64_t kMost = int64_t{1} << 30;
-  return fits && alike && plain && p.m < kMost && p.n < kMost && p.k < kMost;
+  return fits && alike && plain && p.m < kMost && p.n < kMost && p.k < kMost && !is_large(p);
 }
 
 void multiply_with_bias(const Gemm& p, cudaStream_t stream) {
