@@ -9,11 +9,12 @@ import torch
 import torch.nn as nn
 import torch.nn.functional as F
 
+from training import IGNORED
+
 BATCH, TIME, MASKED = 8, 256, 32
 WIDTH, HIDDEN, HEADS, VOCABULARY = 128, 512, 2, 5008
 BASES, LONGEST_PERIOD = 128, 1024
 KERNEL, GROUP = 7, 16
-IGNORED = -100  # the target of a position that does not count
 
 
 def sinusoids(length):

@@ -130,12 +130,18 @@ double tokens_per_second(const Session& session, double ms) {
   return 1e3 * static_cast<double>(size.batch * size.time) / ms;
 }
 
+double gigabytes(const Session& session) {
+  Session::Memory memory = session.memory();
+  return 1e-9 * static_cast<double>(memory.kept + memory.activations + memory.workspace);
+}
+
 void print_result(const std::vector<Bench>& benches, const std::vector<BenchRow>& rows) {
-  Table table({"step", "ms", "tokens/s"});
+  Table table({"step", "ms", "tokens/s", "GB"});
   for (const Bench& bench : benches) {
     double ms = median(bench.ms);
     table.add({bench.setting.name, fmt::format("{:.4f}", ms),
-               fmt::format("{:.0f}", tokens_per_second(*bench.session, ms))});
+               fmt::format("{:.0f}", tokens_per_second(*bench.session, ms)),
+               fmt::format("{:.2f}", gigabytes(*bench.session))});
   }
   table.print();
   fmt::print("\n");
@@ -165,7 +171,8 @@ Json json_of(const std::vector<Bench>& benches, const std::vector<BenchRow>& row
                      {"ms", ms},
                      {"least_ms", least},
                      {"most_ms", most},
-                     {"tokens_per_s", tokens_per_second(*bench.session, ms)}});
+                     {"tokens_per_s", tokens_per_second(*bench.session, ms)},
+                     {"gigabytes", gigabytes(*bench.session)}});
   }
   return {{"context", size.context}, {"depth", size.depth},     {"vocabulary", size.vocabulary},
           {"steps", steps},          {"ratios", json_of(rows)}, {"peer", json_of(peer)}};
@@ -184,7 +191,9 @@ void run(const Options& options) {
   std::vector<BenchRow> rows = ratios(benches);
   std::vector<BenchTime> times;
   for (const Bench& bench : benches) times.push_back({bench.setting.name, median(bench.ms)});
-  std::ranges::copy(peer_ratios(times, peer, options.model.context), std::back_inserter(rows));
+  const TrainConfig& config = benches.front().session->config();
+  std::string context = config.model == "gpt" ? config.model : options.model.context;
+  std::ranges::copy(peer_ratios(times, peer, context), std::back_inserter(rows));
   if (options.json) return print_json(json_of(benches, rows, peer));
   print_result(benches, rows);
 }
@@ -210,7 +219,7 @@ void add_bench_cuda(CLI::App& bench) {
       "--peer", options->peer, "Beside PyTorch: measured now, or times from a JSON file");
   peer->expected(0, 1);
   command->add_option("--peer-script", options->peer_script,
-                      "What measures PyTorch [bench/peer/char_lm_torch.py]");
+                      "What measures PyTorch [bench/peer/MODEL_torch.py]");
   command->add_flag(
       "--json", options->json,
       "Print JSON: steps, ratios as {name, ms, floor_ms, ratio}, and PyTorch's times");

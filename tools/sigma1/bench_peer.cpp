@@ -33,15 +33,31 @@ std::string output_of(const std::string& command) {
   return text;
 }
 
-std::string find_script(const std::string& asked) {
-  constexpr const char* kInTree = "bench/peer/char_lm_torch.py";
+bool is_gpt(const TrainConfig& config) { return config.model == "gpt"; }
+
+std::string find_script(const std::string& asked, const TrainConfig& config) {
   namespace fs = std::filesystem;
+  fs::path in_tree = fs::path("bench/peer") / (is_gpt(config) ? "gpt_torch.py" : "char_lm_torch.py");
   std::vector<fs::path> places{asked};
-  if (asked.empty()) places = {kInTree, fs::path(SIGMA1_SOURCE_FOLDER) / kInTree};
+  if (asked.empty()) places = {in_tree, SIGMA1_SOURCE_FOLDER / in_tree};
   for (const fs::path& place : places) {
     if (fs::exists(place)) return place.string();
   }
   throw Error("--peer: {} was not found; --peer-script says where it is", places.front().string());
+}
+
+std::string peer_command(const std::string& script, const BenchModel& model,
+                         const TrainConfig& config) {
+  std::string command = fmt::format("python3 {} --json -", shell_word(script));
+  if (is_gpt(config)) {
+    ModelConfig size = config.size.resolved();
+    return fmt::format("{} --depth {} --width {} --heads {} --batch {} --time {} --vocabulary {}",
+                       command, size.depth, size.width, size.heads, size.batch, size.time,
+                       model.vocabulary);
+  }
+  command += fmt::format(" --context {}", shell_word(model.context));
+  if (model.depth > 0) command += fmt::format(" --depth {}", model.depth);
+  return command;
 }
 
 const PeerRow* best_of(const std::vector<PeerRow>& rows, const std::string& context,
@@ -83,14 +99,12 @@ std::vector<PeerRow> parse_peer(std::string_view json, const std::string& origin
 std::vector<PeerRow> peer_rows(const std::string& file, const std::string& script,
                                const BenchModel& model) {
   if (!file.empty()) return parse_peer(read_file(file), file);
-  std::string path = find_script(script);
+  const TrainConfig config = bench_config(model, {"", "none", "fp32"});
+  std::string path = find_script(script, config);
   if (std::system("command -v python3 >/dev/null 2>&1") != 0) {  // NOLINT: no other thread runs
     throw Error("--peer: python3 was not found; it runs {}", path);
   }
-  std::string command =
-      fmt::format("python3 {} --context {} --json -", shell_word(path), shell_word(model.context));
-  if (model.depth > 0) command += fmt::format(" --depth {}", model.depth);
-  return parse_peer(output_of(command), path);
+  return parse_peer(output_of(peer_command(path, model, config)), path);
 }
 
 std::vector<BenchRow> peer_ratios(const std::vector<BenchTime>& ours,

@@ -1,4 +1,4 @@
-"""A training step in PyTorch in its modes and precisions: what char_lm_torch.py puts a clock to."""
+"""A training step in PyTorch in its modes and precisions: what measuring.py puts a clock to."""
 import statistics
 import time
 
@@ -6,6 +6,7 @@ EAGER, GRAPH = "eager", "graph"
 COMPILE, COMPILE_GRAPH = "compile", "compile+graph"
 REDUCE_OVERHEAD = "reduce-overhead"
 AUTOTUNE, AUTOTUNE_GRAPH = "max-autotune", "max-autotune+graph"
+IGNORED = -100  # the target of a position that does not count
 COMPILE_MODES = {
     COMPILE: None,
     COMPILE_GRAPH: None,
@@ -16,23 +17,21 @@ COMPILE_MODES = {
 
 
 class Training:
-    """A model in training, one step at a time."""
+    """A model in training on noise, one step at a time. `model(tokens, targets)` gives the loss; the
+    first `masked` targets of a sequence do not count."""
 
-    def __init__(self, context, form, precision, depth):
-        import torch  # here, so that its absence can be told in a line
-
-        import char_lm_models as models
+    def __init__(self, model, precision, batch, time, vocabulary, masked=0, optimiser="Adam"):
+        import torch
 
         self.torch, self.precision = torch, precision
-        torch.manual_seed(0)
         torch.set_float32_matmul_precision("highest" if precision == "fp32" else "high")
         torch.backends.cudnn.allow_tf32 = precision != "fp32"
         torch.backends.cudnn.benchmark = True
-        self.model = models.CharLm(context, form, depth).cuda()
+        self.model = model.cuda()
         if precision == "bf16-all":
             self.model.bfloat16()
         self.forward = self.model
-        self.optimiser = torch.optim.Adam(
+        self.optimiser = getattr(torch.optim, optimiser)(
             self.model.parameters(),
             lr=torch.tensor(2.0**-14, device="cuda"),  # a tensor, as a schedule needs it in a graph
             eps=1e-7,
@@ -40,11 +39,10 @@ class Training:
             capturable=True,
         )
         self.scaler = torch.amp.GradScaler("cuda", enabled=precision == "fp16")
-        shape = (models.BATCH, models.TIME)
-        self.batches = torch.randint(models.VOCABULARY, (256, *shape)).pin_memory()
-        self.tokens = torch.zeros(shape, dtype=torch.int64, device="cuda")
-        self.counts = torch.arange(models.TIME, device="cuda") >= models.MASKED
-        self.ignored = models.IGNORED
+        count = max(4, min(256, 2**24 // (batch * time)))
+        self.batches = torch.randint(vocabulary, (count, batch, time)).pin_memory()
+        self.tokens = torch.zeros((batch, time), dtype=torch.int64, device="cuda")
+        self.counts = torch.arange(time, device="cuda") >= masked
         self.graph, self.loss, self.done = None, None, 0
 
     def compile(self, mode):
@@ -56,7 +54,7 @@ class Training:
         kinds = {"fp16": torch.float16, "bf16": torch.bfloat16}
         self.optimiser.zero_grad(set_to_none=True)
         with torch.autocast("cuda", kinds.get(self.precision), enabled=self.precision in kinds):
-            targets = torch.where(self.counts, self.tokens, self.ignored)
+            targets = torch.where(self.counts, self.tokens, IGNORED)
             loss = self.forward(self.tokens, targets)
         self.loss = loss.detach()
         self.scaler.scale(loss).backward()
@@ -97,3 +95,6 @@ class Training:
         steps = max(5, min(50, int(100 / about)))
         bursts = max(5, min(20, int(800 / (about * steps))))
         return statistics.median(burst(steps) for _ in range(bursts))
+
+    def gigabytes(self):
+        return self.torch.cuda.max_memory_allocated() * 1e-9
