@@ -13,33 +13,60 @@ namespace {
 #ifndef SIGMA1_CUDA
 int cuda_device_count() { return 0; }
 
-enum class Fp32Products { full, tf32 };
-
-const Device& cuda_device(int, Fp32Products) {
+const Device& cuda_device(int, const ProductChoices&) {
   throw Error("device cuda: this sigma1 was built without CUDA; configure with -DSIGMA1_CUDA=ON");
 }
 #endif
 
+using Sums = ProductChoices::Sums;
+constexpr std::string_view kTf32 = "+tf32", kFast = "+fast-sums", kExact = "+exact-sums";
+
+// Takes the choices off the end of a name.
+ProductChoices take_choices(std::string_view& name) {
+  ProductChoices choices;
+  auto take = [&](std::string_view suffix) {
+    bool found = name.ends_with(suffix);
+    if (found) name.remove_suffix(suffix.size());
+    return found;
+  };
+  while (true) {
+    if (take(kTf32)) {
+      choices.tf32 = true;
+    } else if (take(kFast)) {
+      choices.sums = Sums::fast;
+    } else if (take(kExact)) {
+      choices.sums = Sums::exact;
+    } else {
+      return choices;
+    }
+  }
+}
+
 }  // namespace
 
+std::string to_string(const ProductChoices& choices) {
+  std::string text(choices.tf32 ? kTf32 : "");
+  if (choices.sums != Sums::by_length) text += choices.sums == Sums::fast ? kFast : kExact;
+  return text;
+}
+
 const Device& find_device(std::string_view name) {
-  constexpr std::string_view kGpu = "cuda", kRounded = "+tf32";
+  constexpr std::string_view kGpu = "cuda";
   if (name == "cpu") return cpu_device();
   if (name == "auto") return cuda_device_count() > 0 ? find_device(kGpu) : cpu_device();
   std::string_view rest = name;
-  Fp32Products products = Fp32Products::full;
-  if (rest.ends_with(kRounded)) {
-    rest.remove_suffix(kRounded.size());
-    products = Fp32Products::tf32;
-  }
-  if (rest == kGpu) return cuda_device(0, products);
+  ProductChoices choices = take_choices(rest);
+  if (rest == kGpu) return cuda_device(0, choices);
   if (rest.starts_with("cuda:")) {
     std::optional<double> index = parse_number(rest.substr(kGpu.size() + 1));
     if (index && *index >= 0 && *index < 1024 && *index == static_cast<int>(*index)) {
-      return cuda_device(static_cast<int>(*index), products);
+      return cuda_device(static_cast<int>(*index), choices);
     }
   }
-  throw Error("device: expected auto, cpu, cuda, cuda:N or either with +tf32, got '{}'", name);
+  throw Error(
+      "device: expected auto, cpu, cuda, cuda:N or either with +tf32, +fast-sums or +exact-sums, "
+      "got '{}'",
+      name);
 }
 
 }  // namespace sigma1

@@ -7,9 +7,20 @@
 
 namespace sigma1 {
 
-// "cpu"; "cuda" or "cuda:1", "cuda+tf32" or "cuda:1+tf32" for products of fp32 in TF32; "auto": the
-// first GPU where this build and machine have one, else the CPU. Throws Error in one line saying
-// what is missing.
+// What of a GPU's matrix products is the user's choice.
+struct ProductChoices {
+  bool tf32 = false;  // factors of fp32 are rounded to TF32, 10 bits of mantissa, for tensor cores
+  // Of factors of 8 bits: tensor cores keep about 14 bits of a sum (fast), unless partial sums are
+  // often added up in fp32 (exact). By length: sums of up to 4,096 terms are fast.
+  enum class Sums { by_length, fast, exact } sums = Sums::by_length;
+
+  auto operator<=>(const ProductChoices&) const = default;
+};
+std::string to_string(const ProductChoices& choices);  // as behind a device's name
+
+// "cpu"; "cuda" or "cuda:1", followed by choices of its products: +tf32, +fast-sums, +exact-sums;
+// "auto": the first GPU where this build and machine have one, else the CPU. Throws Error in one
+// line saying what is missing.
 const Device& find_device(std::string_view name);
 
 }  // namespace sigma1

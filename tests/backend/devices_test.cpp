@@ -26,9 +26,19 @@ TEST(Devices, TheCpuIsAlwaysThere) {
 TEST(Devices, AMistakeSaysWhatIsExpected) {
   for (const char* name : {"", "gpu", "cuda:", "cuda:x", "cuda:1.5", "cuda:-1", "CPU"}) {
     EXPECT_EQ(mistake(name),
-              fmt::format("device: expected auto, cpu, cuda, cuda:N or either with +tf32, got '{}'",
+              fmt::format("device: expected auto, cpu, cuda, cuda:N or either with +tf32, "
+                          "+fast-sums or +exact-sums, got '{}'",
                           name));
   }
+}
+
+TEST(Devices, ChoicesOfProductsAreToldAsTheyAreAsked) {
+  using Sums = ProductChoices::Sums;
+  EXPECT_EQ(to_string(ProductChoices{}), "");
+  EXPECT_EQ(to_string(ProductChoices{.tf32 = true, .sums = Sums::fast}), "+tf32+fast-sums");
+  EXPECT_EQ(to_string(ProductChoices{.sums = Sums::exact}), "+exact-sums");
+  // What is missing is the GPU, or the build: the choices were understood.
+  EXPECT_EQ(mistake("cuda:1023+exact-sums+tf32").find("expected auto"), std::string::npos);
 }
 
 TEST(Devices, AMissingGpuIsTold) {

@@ -19,7 +19,7 @@ struct LayerSizes {
 };
 
 // A layer, forward and backward, as lower_precision has it: each factor is cast once.
-std::shared_ptr<Graph> layer_graph(const LayerSizes& sizes) {
+std::shared_ptr<Graph> layer_graph(const LayerSizes& sizes, const char* result_format = "fp16") {
   auto graph = std::make_shared<Graph>();
   auto source = [&](const char* name, int64_t rows, int64_t columns) {
     Value value = graph->input(name, {{rows, columns}});
@@ -34,7 +34,7 @@ std::shared_ptr<Graph> layer_graph(const LayerSizes& sizes) {
   auto product = [&](const char* name, Value a, Value b, Transpose transpose, int64_t terms) {
     Value result = matmul(a, b, transpose);
     graph->node(result.node).alpha = 1 / std::sqrt(static_cast<double>(terms));
-    graph->node(result.node).storage = {storage_cast("fp16")};
+    graph->node(result.node).storage = {storage_cast(result_format)};
     graph->mark_output(name, result);
   };
   Value x = source("x", sizes.rows, sizes.in), w = source("w", sizes.in, sizes.out);
@@ -80,6 +80,30 @@ TEST_F(EightBits, GiveTheProductsOfTheCpu) {
       EXPECT_LE(error, 1e-3) << name << " of " << sizes.rows << " rows";
     }
   }
+}
+
+// The error of a long sum, in fp32, where it is summed as asked and by default.
+TEST_F(EightBits, SumAsAsked) {
+  constexpr LayerSizes kSizes{16384, 128, 256};
+  auto graph = layer_graph(kSizes, "fp32");
+  Bindings bindings = random_inputs(*graph);
+  ProgramRun cpu(graph, bindings);
+  cpu.program.run(0);
+  auto error_on = [&](const char* device) {
+    ProgramRun gpu(graph, bindings, {}, find_device(device));
+    gpu.program.run(0);
+    double error =
+        relative_error(tensor_of(gpu.program.output("dw")), tensor_of(cpu.program.output("dw")));
+    std::printf("sums of %lld products, %s: error %.2e\n", static_cast<long long>(kSizes.rows),
+                device, error);
+    return error;
+  };
+  double by_length = error_on("cuda"), exact = error_on("cuda+exact-sums");
+  double fast = error_on("cuda+fast-sums");
+  EXPECT_EQ(by_length, exact);
+  EXPECT_LE(exact, 1e-4);
+  EXPECT_GT(fast, 2 * exact);
+  EXPECT_LE(fast, 1e-2);
 }
 
 // The three products alone, their factors already as the tensor cores want them.

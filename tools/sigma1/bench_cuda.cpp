@@ -22,9 +22,13 @@ struct Options {
   bool with_peer = false, json = false;
 };
 
-const BenchSetting kSettings[] = {{"fp32", "none", "fp32"},      {"unit fp32", "unit", "fp32"},
-                                  {"fp16", "none", "fp16"},      {"unit fp16", "unit", "fp16"},
-                                  {"unit bf16", "unit", "bf16"}, {"unit fp8", "unit", "fp8"}};
+const BenchSetting kSettings[] = {{"fp32", "none", "fp32"},
+                                  {"unit fp32", "unit", "fp32"},
+                                  {"fp16", "none", "fp16"},
+                                  {"unit fp16", "unit", "fp16"},
+                                  {"unit bf16", "unit", "bf16"},
+                                  {"unit fp8", "unit", "fp8"},
+                                  {"per-tensor fp8", "per-tensor=current", "fp8"}};
 
 struct Bench {
   BenchSetting setting;
@@ -113,7 +117,8 @@ std::vector<BenchRow> ratios(const std::vector<Bench>& benches) {
                                {"unit bf16", "unit fp32"},
                                {"unit fp16", "unit fp32"},
                                {"unit fp8", "unit fp32"},
-                               {"unit fp8", "unit fp16"}}) {
+                               {"unit fp8", "unit fp16"},
+                               {"per-tensor fp8", "unit fp8"}}) {
     const Bench *a = find(name), *b = find(against);
     if (a == nullptr || b == nullptr) continue;
     rows.push_back(compare(fmt::format("{} / {}", name, against), a->ms, b->ms));

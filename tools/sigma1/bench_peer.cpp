@@ -37,7 +37,8 @@ bool is_gpt(const TrainConfig& config) { return config.model == "gpt"; }
 
 std::string find_script(const std::string& asked, const TrainConfig& config) {
   namespace fs = std::filesystem;
-  fs::path in_tree = fs::path("bench/peer") / (is_gpt(config) ? "gpt_torch.py" : "char_lm_torch.py");
+  fs::path in_tree =
+      fs::path("bench/peer") / (is_gpt(config) ? "gpt_torch.py" : "char_lm_torch.py");
   std::vector<fs::path> places{asked};
   if (asked.empty()) places = {in_tree, SIGMA1_SOURCE_FOLDER / in_tree};
   for (const fs::path& place : places) {

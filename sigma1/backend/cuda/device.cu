@@ -16,12 +16,12 @@ namespace {
 
 class CudaDevice : public Device {
  public:
-  CudaDevice(int index, Fp32Products products) : index_(index), products_(products) {}
+  CudaDevice(int index, const ProductChoices& choices) : index_(index), choices_(choices) {}
 
   std::string name() const override {
-    return fmt::format("cuda:{}{}", index_, products_ == Fp32Products::tf32 ? "+tf32" : "");
+    return fmt::format("cuda:{}{}", index_, to_string(choices_));
   }
-  Fp32Products products() const { return products_; }
+  const ProductChoices& choices() const { return choices_; }
 
   std::byte* allocate(int64_t bytes) const override {
     void* memory = nullptr;
@@ -91,7 +91,7 @@ class CudaDevice : public Device {
 
  private:
   int index_;
-  Fp32Products products_;
+  ProductChoices choices_;
 };
 
 }  // namespace
@@ -105,20 +105,20 @@ int cuda_device_count() {
   return count;
 }
 
-const Device& cuda_device(int index, Fp32Products products) {
+const Device& cuda_device(int index, const ProductChoices& choices) {
   if (index < 0 || index >= cuda_device_count()) {
     throw Error("cuda:{}: expected one of the GPUs of this machine, and it has {}", index,
                 cuda_device_count());
   }
   static std::mutex mutex;
-  static std::map<std::pair<int, Fp32Products>, CudaDevice> devices;
+  static std::map<std::pair<int, ProductChoices>, CudaDevice> devices;
   std::lock_guard lock(mutex);
   cuda::check(cudaSetDevice(index), "choosing the GPU");
-  return devices.try_emplace({index, products}, index, products).first->second;
+  return devices.try_emplace({index, choices}, index, choices).first->second;
 }
 
-Fp32Products fp32_products(const Device& device) {
-  return static_cast<const CudaDevice&>(device).products();
+const ProductChoices& product_choices(const Device& device) {
+  return static_cast<const CudaDevice&>(device).choices();
 }
 
 }  // namespace sigma1

@@ -82,8 +82,11 @@ bool writes_directly(const Gemm& p, Operands operands) {
   return p.c.type == operands.a && !p.c.saturates && (!p.bias || is_large(p));
 }
 
-// Sums of this many products of 8-bit numbers lose little in the fast way.
-constexpr int64_t kLongestFastSum = 4096;
+bool sums_fast(const Gemm& p) {
+  using Sums = ProductChoices::Sums;
+  constexpr int64_t kLongest = 4096;  // lose little in the fast way
+  return p.choices.sums == Sums::fast || (p.choices.sums == Sums::by_length && p.k <= kLongest);
+}
 
 library::Product product_in(const Gemm& p, Operands operands, bool direct) {
   bool scaled = (p.a.type != Type::fp32 && p.a.scale) || (p.b.type != Type::fp32 && p.b.scale);
@@ -104,8 +107,8 @@ library::Product product_in(const Gemm& p, Operands operands, bool direct) {
           .result = direct ? p.c.type : Type::fp32,
           .alpha_on_device = scaled,
           .has_bias = direct && p.bias.has_value(),
-          .tf32 = p.tf32 && operands.a == Type::fp32,
-          .fast_sums = is_8_bit(operands.a) && p.k <= kLongestFastSum};
+          .tf32 = p.choices.tf32 && operands.a == Type::fp32,
+          .fast_sums = is_8_bit(operands.a) && sums_fast(p)};
 }
 
 void choose_recipe(const Gemm& p, Plan& plan) {

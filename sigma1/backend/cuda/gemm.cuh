@@ -8,6 +8,7 @@
 #include <span>
 
 #include "sigma1/backend/cuda/kernel.cuh"
+#include "sigma1/backend/devices.h"
 
 namespace sigma1::cuda {
 
@@ -25,7 +26,7 @@ struct Gemm {
   const void *turned_a = nullptr, *turned_b = nullptr;
   bool is_faced = false;  // factors of 8 bits are as cuBLASLt takes them
   std::optional<View> bias{};
-  bool tf32 = false;  // factors of fp32 may be rounded to TF32
+  ProductChoices choices{};
 
   // Of matrices without gaps; a step of 0 must be set where all products share a matrix.
   static Gemm packed(int64_t m, int64_t n, int64_t k, bool transpose_a = false,

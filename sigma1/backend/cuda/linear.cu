@@ -16,7 +16,7 @@ Gemm with_operands(Gemm product, const Launch& launch) {
   product.turned_a = launch.in(0).turned;
   product.turned_b = launch.in(1).turned;
   const Device* device = launch.out().device;
-  product.tf32 = device != nullptr && fp32_products(*device) == Fp32Products::tf32;
+  if (device != nullptr) product.choices = product_choices(*device);
   return product;
 }
 
