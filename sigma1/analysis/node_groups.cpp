@@ -47,7 +47,9 @@ class Grouper {
     std::vector<int64_t> rows, levels;
     std::map<std::pair<int64_t, int64_t>, std::vector<int>> found;  // by level and rows
     for (int i = 0; i < graph_.size(); ++i) {
-      rows.push_back(is_view(i) ? 0 : grouping_.local_rows(graph_.node(i)));
+      // With its inputs' rows, what is computed again would be computed too early.
+      bool apart = is_view(i) || graph_.node(i).again;
+      rows.push_back(apart ? 0 : grouping_.local_rows(graph_.node(i)));
       int64_t level = 0;
       for (Value input : graph_.node(i).inputs) {
         auto from = static_cast<size_t>(producer(input));

@@ -26,6 +26,7 @@ struct Node {
   std::vector<double> output_factors;
   // How each output is stored: all fp32 when empty.
   std::vector<Cast> storage;
+  bool again = false;  // computed a second time, late, so that nothing was kept meanwhile
 
   double factor(size_t output) const {
     return output_factors.empty() ? alpha : alpha * output_factors[output];

@@ -18,15 +18,20 @@ std::vector<Value> Rewriter::now(const std::vector<Value>& old_values) const {
 }
 
 std::vector<Value> Rewriter::copy(int node) {
+  return copy(node, now(old_.node(node).inputs), old_.node(node).name);
+}
+
+std::vector<Value> Rewriter::copy(int node, const std::vector<Value>& inputs,
+                                  const std::string& name) {
   const Node& old_node = old_.node(node);
-  std::vector<Value> values =
-      fresh_.append(*old_node.op, now(old_node.inputs), old_node.attributes, old_node.name);
+  std::vector<Value> values = fresh_.append(*old_node.op, inputs, old_node.attributes, name);
   Node& copied = fresh_.node(values.front().node);
   copied.alpha = old_node.alpha;
   copied.beta = old_node.beta;
   copied.pinned = old_node.pinned;
   copied.output_factors = old_node.output_factors;
   copied.storage = old_node.storage;
+  copied.again = old_node.again;
   return values;
 }
 

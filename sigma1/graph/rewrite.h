@@ -17,8 +17,9 @@ class Rewriter {
   // What stands for an old value in the new graph.
   Value now(Value old_value) const;
   std::vector<Value> now(const std::vector<Value>& old_values) const;
-  // The old node as it was, on what stands for its inputs.
+  // The old node as it was, on what stands for its inputs, or on these.
   std::vector<Value> copy(int node);
+  std::vector<Value> copy(int node, const std::vector<Value>& inputs, const std::string& name);
 
  private:
   friend void rewrite(Graph&,

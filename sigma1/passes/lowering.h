@@ -24,6 +24,18 @@ void lower_precision(Graph& graph, const Precision& precision);
 // cast vanishes: one rounding instead of two, and one pass over memory less. After lower_precision.
 void merge_casts(Graph& graph);
 
+// What backward reads of forward and shall not be kept for it: each is computed again when it is
+// needed, from what is kept, with the same bits.
+enum class Recompute {
+  nothing,
+  norms,
+  activations,  // also what gates them
+  blocks,       // all inside of a layer: only what passes between layers is kept
+};
+Recompute parse_recompute(std::string_view text);  // Throws Error.
+// Before fuse_loss, after what gives storage.
+void recompute(Graph& graph, Recompute what);
+
 // One node for a loss and its gradient, where the loss's own gradient is a constant.
 void fuse_loss(Graph& graph);
 

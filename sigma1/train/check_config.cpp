@@ -3,6 +3,7 @@
 
 #include "sigma1/base/error.h"
 #include "sigma1/graph/sources.h"
+#include "sigma1/passes/lowering.h"
 #include "sigma1/train/scale_probe.h"
 #include "sigma1/train/train_config.h"
 
@@ -106,6 +107,7 @@ bool TrainConfig::reads_text() const {
 void TrainConfig::check() const {
   Method parsed = Method::parse(method);
   parse_scheme(scheme);
+  parse_recompute(recompute);
   expect_one_of("align", align, {"measure", "none"});
   if (!weight_rounding.empty()) {
     expect_one_of("weight-rounding", weight_rounding, {"nearest", "stochastic"});

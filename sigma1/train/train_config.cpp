@@ -108,6 +108,8 @@ const Field kFields[] = {
     {"half-life", "steps to half the rate; 0: an eighth of all", own<&TrainConfig::half_life>},
     {"steps", "steps to train", own<&TrainConfig::steps>},
     {"accumulate", "batches whose gradients make one step", own<&TrainConfig::accumulate>},
+    {"recompute", "what backward computes again, to hold less: none, norms, activations, blocks",
+     own<&TrainConfig::recompute>},
     {"seed", "of weights, batches and rounding", own<&TrainConfig::seed>},
     {"evaluate-every", "steps between validations; 0: an eighth of all",
      own<&TrainConfig::evaluate_every>},

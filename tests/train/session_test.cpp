@@ -101,6 +101,36 @@ TEST_P(Training, LossFalls) {
 INSTANTIATE_TEST_SUITE_P(Methods, Training, testing::ValuesIn(methods_and_precisions()), name_of);
 INSTANTIATE_TEST_SUITE_P(Models, Training, testing::ValuesIn(models_and_optimisers()), name_of);
 
+// Less is held, and no bit is another.
+TEST(Recomputing, GivesTheSameLossesFromLessMemory) {
+  Corpus corpus = tiny_corpus();
+  for (const char* model : {"char_lm", "gpt"}) {
+    for (const char* precision : {"fp32", "fp8"}) {
+      auto session_of = [&](const char* recompute) {
+        TrainConfig config = tiny_config({{"model", model}});
+        for (auto [key, value] : {std::pair{"method", "unit"},
+                                  {"precision", precision},
+                                  {"depth", "4"},
+                                  {"batch", "8"},
+                                  {"recompute", recompute}}) {
+          config.set(key, value);
+        }
+        return std::make_unique<Session>(config, corpus);
+      };
+      auto plain = session_of("none");
+      std::vector<double> losses = losses_of(*plain, 5);
+      auto tensors = tensors_of(*plain);
+      for (const char* what : {"norms", "activations", "blocks"}) {
+        auto session = session_of(what);
+        EXPECT_EQ(losses_of(*session, 5), losses) << model << " " << precision << " " << what;
+        EXPECT_EQ(tensors_of(*session), tensors) << model << " " << precision << " " << what;
+        EXPECT_LT(session->memory().activations, plain->memory().activations)
+            << model << " " << precision << " " << what;
+      }
+    }
+  }
+}
+
 class Restoring : public testing::TestWithParam<Case> {
  protected:
   void SetUp() override {

@@ -20,9 +20,9 @@ struct SettingOptions {
 
 // `keys`: those with a flag of their own.
 void add_settings(CLI::App& command, SettingOptions& options,
-                  const std::vector<std::string>& keys = {"train", "valid", "method", "scheme",
-                                                          "align", "parametrization", "precision",
-                                                          "steps", "rate", "seed"});
+                  const std::vector<std::string>& keys = {
+                      "train", "valid", "method", "scheme", "align", "parametrization", "precision",
+                      "steps", "rate", "seed", "accumulate", "recompute"});
 
 // Throws Error naming the file or key.
 TrainConfig read_settings(const SettingOptions& options);
