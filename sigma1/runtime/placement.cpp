@@ -161,11 +161,14 @@ class Placer {
     }
   }
 
-  // Of the value with this id, as the node that computes it has it.
+  // What computes the value with this id.
+  int node_of(int id) const {
+    return static_cast<int>(std::ranges::upper_bound(first_id_, id) - first_id_.begin() - 1);
+  }
+  // Of that value, as the node has it.
   int64_t width_of(int id) const {
-    auto node = std::ranges::upper_bound(first_id_, id) - first_id_.begin() - 1;
-    int output = id - first_id_[static_cast<size_t>(node)];
-    return value(static_cast<int>(node), static_cast<size_t>(output)).shape().back();
+    int node = node_of(id), output = id - first_id_[static_cast<size_t>(node)];
+    return value(node, static_cast<size_t>(output)).shape().back();
   }
 
   void find_lifetimes() {
@@ -267,6 +270,7 @@ class Placer {
     Placement result;
     result.arena = plan_kind(Place::Kind::arena);
     result.constants = plan_kind(Place::Kind::constant);
+    result.at_peak = std::move(at_peak_);
     result.groups = std::move(groups_);
     result.constant_nodes = std::move(constant_nodes_);
     result.scale_count = scale_count_;
@@ -293,6 +297,7 @@ class Placer {
       roots.push_back(each);
     }
     MemoryPlan plan = plan_memory(lifetimes);
+    if (kind == Place::Kind::arena) find_peak(lifetimes, roots);
     for (size_t i = 0; i < roots.size(); ++i) {
       const StoredType& type = types_[static_cast<size_t>(roots[i])];
       Place& there = place(roots[i]);
@@ -302,6 +307,18 @@ class Placer {
       there.turned_width = type.turned_width;
     }
     return plan;
+  }
+
+  void find_peak(const std::vector<Lifetime>& lifetimes, const std::vector<int>& roots) {
+    std::vector<int64_t> held(groups_.size() + 1);
+    for (const Lifetime& each : lifetimes) {
+      for (int t = each.first; t <= each.last; ++t) held[static_cast<size_t>(t)] += each.bytes;
+    }
+    auto peak = static_cast<int>(std::ranges::max_element(held) - held.begin());
+    for (size_t i = 0; i < lifetimes.size(); ++i) {
+      if (lifetimes[i].first > peak || lifetimes[i].last < peak) continue;
+      at_peak_.push_back({node_of(roots[i]), lifetimes[i].bytes});
+    }
   }
 
   struct StoredType {
@@ -327,6 +344,7 @@ class Placer {
   std::vector<std::vector<int>> uses_;  // by node and output
   std::vector<NodeGroup> groups_;
   std::vector<int> constant_nodes_;
+  std::vector<Held> at_peak_;
   int scale_count_ = 0;
 };
 

@@ -29,10 +29,17 @@ struct Place {
   int64_t turned = -1, turned_width = 0;
 };
 
+// A value in the arena.
+struct Held {
+  int node = 0;
+  int64_t bytes = 0;
+};
+
 struct Placement {
   std::vector<NodeGroup> groups;    // what runs, in order
   std::vector<int> constant_nodes;  // what runs once, before anything
   MemoryPlan arena, constants;
+  std::vector<Held> at_peak;  // what the arena holds when it holds most
   int scale_count = 0;
   std::vector<std::vector<Place>> places;  // by node and output
 

@@ -18,6 +18,7 @@ void add_evaluate(CLI::App& app);
 void add_formats(CLI::App& app);
 void add_generate(CLI::App& app);
 void add_inspect(CLI::App& app);
+void add_memory(CLI::App& app);
 void add_ops(CLI::App& app);
 void add_quantize(CLI::App& app);
 void add_report(CLI::App& app);

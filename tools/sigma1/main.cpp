@@ -47,6 +47,7 @@ void add_commands(CLI::App& app) {
   add_formats(app);
   add_generate(app);
   add_inspect(app);
+  add_memory(app);
   add_ops(app);
   add_quantize(app);
   add_report(app);

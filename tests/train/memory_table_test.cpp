@@ -1,0 +1,69 @@
+#include "sigma1/train/memory_table.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+
+#include "sigma1/train/session.h"
+#include "tests/train/tiny_run.h"
+
+namespace sigma1 {
+namespace {
+
+std::map<std::string, int64_t> by_kind(const MemoryTable& table) {
+  std::map<std::string, int64_t> bytes;
+  for (const MemoryShare& share : table.shares) bytes[share.kind] += share.bytes;
+  return bytes;
+}
+
+TrainConfig config_of(const char* precision, const char* recompute = "none") {
+  TrainConfig config = tiny_config({{"model", "gpt"}});
+  for (auto [key, value] : {std::pair{"method", "unit"},
+                            {"align", "none"},
+                            {"precision", precision},
+                            {"depth", "4"},
+                            {"batch", "8"},
+                            {"recompute", recompute}}) {
+    config.set(key, value);
+  }
+  config.size.vocabulary = static_cast<int64_t>(tiny_corpus().vocabulary.size());
+  return config;
+}
+
+TEST(MemoryTable, IsWhatASessionTakes) {
+  Corpus corpus = tiny_corpus();
+  for (const char* precision : {"fp32", "fp16", "fp8"}) {
+    TrainConfig config = config_of(precision);
+    Session session(config, corpus);
+    std::map<std::string, int64_t> bytes = by_kind(memory_table(session.config(), cpu_device()));
+    int64_t parameters = 0, gradients = 0;
+    for (const std::string& name : parameters_of(session)) {
+      parameters += session.store().bytes(name);
+      gradients += session.store().bytes(name + "/gradient");
+    }
+    EXPECT_EQ(bytes["parameters"], parameters) << precision;
+    EXPECT_EQ(bytes["gradients"], gradients) << precision;
+    EXPECT_GE(bytes["states"], 2 * parameters) << precision;
+    EXPECT_EQ(bytes["activations"] + bytes["backward"], session.gradients().memory().lower_bound)
+        << precision;
+  }
+}
+
+TEST(MemoryTable, TotalsTheKeptAndTheArena) {
+  MemoryTable table = memory_table(config_of("fp16"), cpu_device());
+  std::map<std::string, int64_t> bytes = by_kind(table);
+  EXPECT_EQ(table.total(),
+            bytes["parameters"] + bytes["gradients"] + bytes["states"] + table.arena);
+  EXPECT_GE(table.arena, bytes["activations"] + bytes["backward"]);
+}
+
+TEST(MemoryTable, ShowsWhatRecomputingSaves) {
+  auto activations = [](const char* recompute) {
+    return by_kind(memory_table(config_of("fp16", recompute), cpu_device()))["activations"];
+  };
+  EXPECT_LT(activations("activations"), activations("none"));
+  EXPECT_LT(activations("blocks"), activations("activations"));
+}
+
+}  // namespace
+}  // namespace sigma1
