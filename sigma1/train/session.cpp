@@ -74,6 +74,8 @@ Session::Session(TrainConfig config, const Corpus& corpus, const Device& device)
     throw Error("train: expected a text of at least one sequence, {} {}s, got {}",
                 config_.size.time, vocabulary_.token_name(), corpus.train.size());
   }
+  dispatched_ = products_left_in_16_bits(config_, device);
+  leave_in_16_bits(config_, dispatched_);
   // u-µP has its own rule of what residual layers weigh.
   bool aligns = Method::parse(config_.method).kind == Method::Kind::unit &&
                 config_.align == "measure" && !config_.is_u_mup();

@@ -12,6 +12,7 @@
 #include "sigma1/train/checkpoints.h"
 #include "sigma1/train/corpus.h"
 #include "sigma1/train/evaluation.h"
+#include "sigma1/train/product_dispatch.h"
 #include "sigma1/train/step_graphs.h"
 
 namespace sigma1 {
@@ -57,6 +58,9 @@ class Session {
   Program& gradients() { return *gradients_; }
   const JoinWeights& joins() const { return joins_; }
 
+  // Products that this device computes no faster in 8 bits: a new run leaves them in 16.
+  const std::vector<Dispatched>& dispatched() const { return dispatched_; }
+
   // Throws NotFinite naming the first tensor that is not finite.
   StepResult train_step();
   // Its two halves: a GPU can be given several steps before the first one's result is looked at.
@@ -92,6 +96,7 @@ class Session {
   TrainConfig config_;
   Vocabulary vocabulary_;
   const Corpus* corpus_ = nullptr;
+  std::vector<Dispatched> dispatched_;
   JoinWeights joins_;
   Store store_;
   std::unique_ptr<Program> gradients_, update_, evaluation_;

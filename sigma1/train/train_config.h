@@ -39,7 +39,8 @@ struct TrainConfig {
   int64_t warmup = 0, half_life = 0;  // 0: an eighth of the steps
   int64_t steps = 524288;             // 2^19
   int64_t accumulate = 1;
-  std::string recompute = "none";  // norms, activations, blocks
+  std::string recompute = "none";     // norms, activations, blocks
+  std::string dispatch = "measured";  // or none
   int64_t seed = 0;
 
   int64_t evaluate_every = 0;  // 0: an eighth of the steps

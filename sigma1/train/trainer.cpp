@@ -241,6 +241,7 @@ RunResult train(const TrainConfig& config, const RunOptions& options, const Corp
   }
   write_file((options.folder / "machine.json").string(), machine_json(*options.device) + "\n");
   options.tell(memory_text(*session));
+  if (std::string text = to_string(session->dispatched()); !text.empty()) options.tell(text);
   return Run(*session, corpus, options).run();
 }
 

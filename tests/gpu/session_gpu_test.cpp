@@ -27,6 +27,7 @@ class CudaSession : public testing::Test {
     made.size.time = 48;
     made.context = 8;
     made.precision = precision;
+    made.dispatch = "none";  // or products so small would be of 16 bits
     made.steps = 50;
     return made;
   }
@@ -71,6 +72,14 @@ TEST_F(CudaSession, LearnsAsOnTheCpu) {
       for (size_t i = 0; i < want.size(); ++i) ASSERT_NEAR(got[i], want[i], bound) << "step " << i;
     }
   }
+}
+
+TEST_F(CudaSession, LeavesSmallProductsIn16BitsAndGoesOnSo) {
+  TrainConfig measured = config("attention", "fp8"), half = config("attention", "fp16");
+  measured.dispatch = "measured";
+  Session session(measured, corpus, cuda_device()), of_16(half, corpus, cuda_device());
+  EXPECT_FALSE(session.dispatched().empty());
+  EXPECT_EQ(losses(session, 10), losses(of_16, 10));
 }
 
 TEST_F(CudaSession, GivesTheSameBitsTwice) {

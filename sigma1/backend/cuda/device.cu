@@ -4,6 +4,7 @@
 #include <map>
 #include <mutex>
 
+#include "sigma1/backend/cuda/eight_bits.cuh"
 #include "sigma1/backend/cuda/grouping.cuh"
 #include "sigma1/backend/cuda/kernel_table.h"
 #include "sigma1/backend/cuda/recording.cuh"
@@ -75,6 +76,9 @@ class CudaDevice : public Device {
 
   bool reads_turned(const Graph& graph, int node, size_t input) const override {
     return cuda::reads_turned(graph, node, input);
+  }
+  std::string why_not_8_bits(const Graph& graph, int node) const override {
+    return cuda::why_not_8_bits(graph, node);
   }
   void turn(const Buffer& buffer) const override { cuda::turn(buffer); }
 

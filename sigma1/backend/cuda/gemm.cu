@@ -260,6 +260,11 @@ Gemm Gemm::packed(int64_t m, int64_t n, int64_t k, bool transpose_a, bool transp
 
 int64_t gemm_workspace(const Gemm& product) { return make_plan(faced(product)).bytes; }
 
+double gemm_microseconds(const Gemm& product) {
+  const library::Recipe* recipe = make_plan(faced(product)).recipe;
+  return recipe ? recipe->algorithm.microseconds : 0;
+}
+
 void gemm(const Gemm& product, cudaStream_t stream, std::span<std::byte> workspace) {
   if (is_empty(product)) return;
   const Gemm p = faced(product);

@@ -36,6 +36,8 @@ struct Gemm {
 // Asks for room by shapes, types and whether there are scales: addresses and alpha need not be set
 // yet. It also finds the algorithm, so that a call of gemm only launches.
 int64_t gemm_workspace(const Gemm& product);
+// What the library's own part of it took when its algorithm was chosen.
+double gemm_microseconds(const Gemm& product);
 void gemm(const Gemm& product, cudaStream_t stream, std::span<std::byte> workspace);
 
 }  // namespace sigma1::cuda

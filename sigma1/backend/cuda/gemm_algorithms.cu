@@ -30,22 +30,24 @@ fs::path cache_path() {
 std::string to_hex(const Algorithm& algorithm) {
   std::string text;
   for (uint64_t word : algorithm.choice.data) text += fmt::format("{:016x}", word);
-  return text + fmt::format(" {}", algorithm.workspace);
+  return text + fmt::format(" {} {}", algorithm.workspace, algorithm.microseconds);
 }
 
 std::optional<Algorithm> from_hex(const std::string& text) {
   Algorithm algorithm;
   constexpr size_t kDigits = 16, kWords = std::size(cublasLtMatmulAlgo_t{}.data);
   if (text.size() < kDigits * kWords + 2 ||
-      text.find_first_not_of("0123456789abcdef ") != std::string::npos) {
+      text.find_first_not_of("0123456789abcdef .-+") != std::string::npos) {
     return std::nullopt;
   }
   for (size_t i = 0; i < kWords; ++i) {
     algorithm.choice.data[i] =
         std::strtoull(text.substr(kDigits * i, kDigits).c_str(), nullptr, 16);
   }
-  algorithm.workspace = std::strtoull(text.c_str() + kDigits * kWords, nullptr, 10);
-  return algorithm;
+  char* end = nullptr;
+  algorithm.workspace = std::strtoull(text.c_str() + kDigits * kWords, &end, 10);
+  algorithm.microseconds = std::strtod(end, nullptr);
+  return algorithm.microseconds > 0 ? std::optional(algorithm) : std::nullopt;
 }
 
 using Known = std::map<std::string, Algorithm>;
@@ -128,8 +130,8 @@ class Trial {
   Trial(const Trial&) = delete;
   Trial& operator=(const Trial&) = delete;
 
-  // Milliseconds, the least of a few.
-  float time(const Recipe& recipe) {
+  // Microseconds of a product, the least of a few.
+  double time(const Recipe& recipe) {
     constexpr int kTries = 6;
     float least = INFINITY;
     for (int i = 0; i <= kTries; ++i) {  // the first only loads the kernel
@@ -141,15 +143,17 @@ class Trial {
       cuda::check(cudaEventElapsedTime(&taken, begin_, end_), "timing products");
       if (i > 0) least = std::min(least, taken);
     }
-    return least;
+    return 1e3 * static_cast<double>(least) / kProducts;
   }
 
  private:
+  static constexpr int kProducts = 4;
+
   void run(const Recipe& recipe) {
     constexpr float kOne = 1;
     const float* alpha = product_.alpha_on_device ? static_cast<const float*>(alpha_.get()) : &kOne;
     const void* bias = product_.has_bias ? bias_.get() : nullptr;
-    for (int i = 0; i < 4; ++i) {
+    for (int i = 0; i < kProducts; ++i) {
       multiply(recipe, alpha, a_.get(), b_.get(), bias, c_.get(), workspace_.get(), stream());
     }
   }
@@ -196,18 +200,18 @@ void remember_algorithm(const std::string& key, const Algorithm& algorithm) {
 
 Algorithm time_algorithms(const Product& product, Recipe recipe,
                           const std::vector<Algorithm>& candidates) {
-  constexpr float kAlike = 0.97f;
+  constexpr double kAlike = 0.97;
   size_t workspace = 1;
   for (const Algorithm& each : candidates) workspace = std::max(workspace, each.workspace);
   Trial trial(product, workspace);
   Algorithm best = candidates.front();
-  float best_time = INFINITY;
+  best.microseconds = INFINITY;
   for (const Algorithm& each : candidates) {
     recipe.algorithm = each;
-    float taken = trial.time(recipe);
-    if (taken >= kAlike * best_time) continue;
+    double taken = trial.time(recipe);
+    if (taken >= kAlike * best.microseconds) continue;
     best = each;
-    best_time = taken;
+    best.microseconds = taken;
   }
   return best;
 }

@@ -125,7 +125,7 @@ bool find_algorithm(const Product& product, Recipe& recipe) {
   }
   std::vector<Algorithm> guesses = guess_algorithms(recipe);
   if (guesses.empty()) return false;
-  recipe.algorithm = guesses.size() > 1 ? time_algorithms(product, recipe, guesses) : guesses[0];
+  recipe.algorithm = time_algorithms(product, recipe, guesses);
   remember_algorithm(key, recipe.algorithm);
   return true;
 }

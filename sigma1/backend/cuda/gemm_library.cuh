@@ -27,7 +27,8 @@ struct Product {
 
 struct Algorithm {
   cublasLtMatmulAlgo_t choice{};
-  size_t workspace = 0;  // bytes
+  size_t workspace = 0;     // bytes
+  double microseconds = 0;  // when it was chosen
 };
 
 // How it is computed; lives as long as the process.
