@@ -14,24 +14,55 @@ __device__ inline Logistic logistic(float x) {
   return x < 0 ? Logistic{smaller, larger} : Logistic{larger, smaller};
 }
 
-// Beyond it on either side x is as good as infinite; a NaN stays one.
-__device__ inline float within(float x, float bound) {
-  return x > bound ? bound : x < -bound ? -bound : x;
+// A NaN stays one.
+__device__ inline float at_most(float x, float bound) {
+  asm("min.NaN.f32 %0, %0, %1;" : "+f"(x) : "f"(bound));
+  return x;
+}
+__device__ inline float at_least(float x, float bound) {
+  asm("max.NaN.f32 %0, %0, %1;" : "+f"(x) : "f"(bound));
+  return x;
 }
 
 struct Relu {
   __device__ static float value(float x) { return x > 0 ? x : 0; }
   __device__ static float derivative(float x) { return x > 0 ? 1 : 0; }
 };
+// e^(−x²/2) and Φ(−|x|), by the processor's own 2^x and 1/x: in fp32 this is most of an op's time.
+// Φ(−|x|)·e^(x²/2)/t is a polynomial in t = 1/(1 + 0.3|x|), fitted for the least relative error
+// (1.7e-7) over [0, 14.5]. What rounding x² adds is x²·1e-7 of the result, which matters to no
+// 16-bit number; the CPU, which has no such instructions, spends more on it.
+struct Bell {
+  float height, tail;
+};
+
+__device__ inline Bell bell(float x) {
+  float square = x * x, height, t;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(height) : "f"(square * -0.721347511f));
+  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(t) : "f"(fmaf(fabsf(x), 0.3f, 1)));
+  float p = 3.542373147e-02f;
+  p = fmaf(p, t, -1.561584348e-01f);
+  p = fmaf(p, t, 2.045567666e-01f);
+  p = fmaf(p, t, -5.203400418e-02f);
+  p = fmaf(p, t, 1.276917672e-01f);
+  p = fmaf(p, t, 1.001759487e-01f);
+  p = fmaf(p, t, 1.207121361e-01f);
+  p = fmaf(p, t, 1.196320072e-01f);
+  return {height, height * t * p};
+}
+
+constexpr float kBellRange = 14.5f;  // beyond it the bell is 0
+
 struct Gelu {
-  __device__ static float value(float x) { return x * normcdff(x); }
+  __device__ static float value(float x) {
+    float size = at_most(fabsf(x), kBellRange);
+    return fmaf(-size, bell(size).tail, fmaxf(x, 0));
+  }
   __device__ static float derivative(float x) {
-    float near = within(x, 14.5f);
-    // The square in two parts, the first of them exact: e^−x²/2 would multiply its rounding by x².
-    float high = __uint_as_float(__float_as_uint(near) & 0xFFFFF000);
-    float low = (near - high) * (near + high);
-    float bell = expf(high * high * -0.5f) * expf(low * -0.5f);
-    return fmaf(near * 0.398942280f, bell, normcdff(near));
+    float near = at_least(at_most(x, kBellRange), -kBellRange);
+    Bell at = bell(near);
+    float cdf = near > 0 ? 1 - at.tail : at.tail;
+    return fmaf(near * 0.398942280f, at.height, cdf);
   }
 };
 struct GeluTanh {
@@ -41,7 +72,7 @@ struct GeluTanh {
   }
   __device__ static float value(float x) { return x * half_of_one_plus_tanh(x).of_x; }
   __device__ static float derivative(float x) {
-    float near = within(x, 16);  // cubes may overflow
+    float near = at_least(at_most(x, 16), -16);  // cubes may overflow
     Logistic s = half_of_one_plus_tanh(near);
     float slope = kRoot * fmaf(near * near, 3 * kCube, 1);
     return fmaf(2 * near * slope, s.of_x * s.of_minus_x, s.of_x);

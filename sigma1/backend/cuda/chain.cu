@@ -4,167 +4,168 @@
 #include <array>
 
 #include "sigma1/backend/cuda/builder.cuh"
-#include "sigma1/backend/cuda/eight.cuh"
 #include "sigma1/backend/cuda/launch.cuh"
+#include "sigma1/backend/cuda/sixteen.cuh"
 #include "sigma1/backend/cuda/turn.cuh"
 #include "sigma1/base/error.h"
 
 namespace sigma1::cuda {
 namespace {
 
-// Four neighbours of the result. Most launches are of one op, whose value needs no array.
-template <size_t most>
-__device__ Four result_at(const Code<most>& code, int64_t first) {
-  int64_t size = code.out.view.count;
-  if constexpr (most == 1) {
-    const Instruction& op = code.instructions[0];
-    Four x = read(op.x.input, first, size), y{};
-    if (op.y.instruction == Operand::kLoaded) y = read(op.y.input, first, size);
-    return apply(op.opcode, x, y, op.parameters, first);
-  } else {
-    Four values[most] = {};
-    auto operand = [&](const Operand& from) {
-      if (from.instruction == Operand::kNone) return Four{};
-      if (from.instruction == Operand::kLoaded) return read(from.input, first, size);
-      return values[from.instruction];
-    };
+// Numbers of the result, by those that `read(operand)` has of an operand that is loaded. In a
+// linear code each instruction uses the result of the one before it at most: one that stays in
+// registers, while an array of them does not.
+template <bool linear, size_t most, class Numbers, class Read>
+__device__ Numbers result_of(const Code<most>& code, int64_t first, int64_t stride, Read read) {
+  Numbers values[linear ? 1 : most];
+  values[0] = {};
+  auto numbers_of = [&](const Operand& from, const auto& codes) {
+    if (from.instruction == Operand::kLoaded) return codes.numbers(from.input.view);
+    return values[linear || from.instruction < 0 ? 0 : from.instruction];
+  };
 #pragma unroll 1
-    for (int i = 0; i < code.count; ++i) {
-      const Instruction& each = code.instructions[i];
-      Four x = operand(each.x), y = operand(each.y);
-      values[i] = apply(each.opcode, x, y, each.parameters, first);
-    }
-    return values[code.count - 1];
+  for (int i = 0; i < (most == 1 ? 1 : code.count); ++i) {
+    const Instruction& each = code.instructions[i];
+    auto x = read(each.x), y = read(each.y);
+    values[linear ? 0 : i] = apply(each.opcode, numbers_of(each.x, x), numbers_of(each.y, y),
+                                   each.parameters, first, stride);
   }
+  return values[linear ? 0 : code.count - 1];
 }
 
-template <size_t most>
+// Numbers that were loaded.
+struct ReadFour {
+  Four four;
+  __device__ const Four& numbers(const View&) const { return four; }
+};
+
+template <bool linear, size_t most>
 __global__ void interpret(const __grid_constant__ Code<most> code) {
   int64_t size = code.out.view.count;
   for (int64_t first = first_of_thread(); first < size; first += stride_of_grid()) {
-    write(code.out, first, result_at(code, first));
+    auto read_four = [&](const Operand& from) {
+      bool is_loaded = from.instruction == Operand::kLoaded;
+      return is_loaded ? ReadFour{read(from.input, first, size)} : ReadFour{};
+    };
+    write(code.out, first, result_of<linear, most, Four>(code, first, 4, read_four));
   }
 }
 
-// An operand of eight neighbours: codes that are loaded, or the result of an instruction.
-struct WideOperand {
-  const Operand& from;
-  AnyCodes codes{};
+template <bool linear, size_t most>
+__device__ SixteenCodes result_at(const Code<most>& code, const Groups& groups) {
+  const View& out = code.out.view;
+  auto read_codes = [&](const Operand& from) {
+    if (from.instruction != Operand::kLoaded) return SixteenCodes{};
+    return SixteenCodes::read(from.input.view, groups, out.count);
+  };
+  auto result = result_of<linear, most, Sixteen>(code, groups.first, groups.stride, read_codes);
+  return SixteenCodes::of(result, out);
+}
 
-  __device__ WideOperand(const Operand& operand, int64_t first, int64_t size) : from(operand) {
-    if (from.instruction != Operand::kLoaded) return;
-    int64_t period = from.input.view.count;
-    codes = AnyCodes::at(from.input.view, period == size ? first : first % period);
-  }
-  __device__ Eight numbers(const Eight* values) const {
-    if (from.instruction == Operand::kLoaded) return codes.numbers(from.input.view);
-    return from.instruction == Operand::kNone ? Eight{} : values[from.instruction];
-  }
-};
-
-// Eight neighbours of each of a block's threads at once, and of one op another eight, which are on
-// their way meanwhile.
-constexpr int64_t kWideStride = 8 * kThreads;
+// Most launches are of one op, which needs fewer registers.
 template <size_t most>
-constexpr int kWidePacks = most == 1 ? 2 : 1;
+constexpr int kBlocksAtOnce = most == 1 ? 4 : 3;
 
-template <size_t most>
-__global__ void __launch_bounds__(kThreads)
+constexpr int64_t kWideStride = 4 * kThreads;
+template <bool linear, size_t most>
+__global__ void __launch_bounds__(kThreads, kBlocksAtOnce<most>)
     interpret_wide(const __grid_constant__ Code<most> code) {
   const View& out = code.out.view;
-  const int64_t size = out.count;
-  int64_t first = int64_t{blockIdx.x} * kWidePacks<most> * kWideStride + 8 * threadIdx.x;
-  if constexpr (most == 1) {
-    const Instruction& op = code.instructions[0];
-    const int64_t second = first + kWideStride;
-    if (first >= size) return;
-    const bool both = second < size;
-    WideOperand x(op.x, first, size), y(op.y, first, size);
-    WideOperand next_x(op.x, both ? second : first, size),
-        next_y(op.y, both ? second : first, size);
-    auto finish = [&](const WideOperand& a, const WideOperand& b, int64_t at) {
-      Eight result = apply(op.opcode, a.numbers(nullptr), b.numbers(nullptr), op.parameters, at);
-      store_eight(out, at, result);
-    };
-    finish(x, y, first);
-    if (both) finish(next_x, next_y, second);
-  } else {
-    if (first >= size) return;
-    Eight values[most];
-#pragma unroll 1
-    for (int i = 0; i < code.count; ++i) {
-      const Instruction& each = code.instructions[i];
-      WideOperand x(each.x, first, size), y(each.y, first, size);
-      values[i] = apply(each.opcode, x.numbers(values), y.numbers(values), each.parameters, first);
-    }
-    store_eight(out, first, values[code.count - 1]);
-  }
-}
-
-// Whether the result is large enough that it pays, and all of it can be read and written so.
-template <size_t most>
-bool is_wide(const Code<most>& code) {
-  constexpr int64_t kSmallest = 1 << 22, kLargest = int64_t{1} << 40;
-  int64_t size = code.out.view.count;
-  if (size < kSmallest || size > kLargest || code.out.stochastic) return false;
-  bool wide = packs_eight(code.out.view, size);
-  for (int i = 0; i < code.count; ++i) {
-    for (const Operand* each : {&code.instructions[i].x, &code.instructions[i].y}) {
-      const View& view = each->input.view;
-      wide &= each->instruction != Operand::kLoaded || packs_eight(view, view.count);
-    }
-  }
-  return wide;
+  int64_t first = int64_t{blockIdx.x} * 4 * kWideStride + 4 * threadIdx.x;
+  if (first >= out.count) return;
+  int64_t inside = (out.count - first + kWideStride - 1) / kWideStride;
+  Groups groups{first, kWideStride, inside < 4 ? static_cast<int>(inside) : 4};
+  result_at<linear>(code, groups).write(out, groups);
 }
 
 // The result is of 8 bits, as [rows, width] and as [width, rows], both multiples of 16.
-template <size_t most>
-__global__ void interpret_turning(const __grid_constant__ Code<most> code, uint8_t* turned,
-                                  int64_t rows, int64_t width) {
+template <bool linear, size_t most>
+__global__ void __launch_bounds__(kThreads, kBlocksAtOnce<most>)
+    interpret_turning(const __grid_constant__ Code<most> code, uint8_t* turned, int64_t rows,
+                      int64_t width) {
   __shared__ TurnRoom room;
-  int64_t row0 = int64_t{blockIdx.x} * kTurnSide, column0 = int64_t{blockIdx.y} * kTurnSide;
-  int64_t row = row0 + TurnRoom::row(), column = column0 + TurnRoom::column();
+  int64_t row = TurnRoom::first_row() + TurnRoom::row();
+  int64_t column = TurnRoom::first_column() + TurnRoom::column();
   if (row < rows && column < width) {
-    uint4 piece;
-    uint32_t* words = &piece.x;
-#pragma unroll
-    for (int i = 0; i < 4; ++i) {
-      View word{&words[i], code.out.view.type, code.out.view.saturates, nullptr, 4};
-      store_four(word, 0, result_at(code, row * width + column + 4 * i));
-    }
-    reinterpret_cast<uint4*>(code.out.view.data)[(row * width + column) / 16] = piece;
-    room.put(piece);
+    Groups groups{row * width + column, width};
+    SixteenCodes codes = result_at<linear>(code, groups);
+    codes.write(code.out.view, groups);
+    uint32_t words[4] = {codes.words[0], codes.words[1], codes.words[2], codes.words[3]};
+    room.put(words);
   }
   __syncthreads();
-  int64_t turned_row = column0 + TurnRoom::row(), turned_column = row0 + TurnRoom::column();
-  if (turned_row < width && turned_column < rows) {
-    *reinterpret_cast<uint4*>(turned + turned_row * rows + turned_column) = room.take();
-  }
+  room.take(turned, rows, width);
 }
 
+// Whether all of it can be read and written by Sixteen, to nearest.
 template <size_t most>
-void launch_code(const Code<most>& code, const Buffer* kept_turned) {
-  if (kept_turned) {
-    int64_t width = kept_turned->shape.back(), rows = kept_turned->count() / width;
-    launch_kernel("pointwise", interpret_turning<most>, {turn_blocks(rows, width), kThreads}, code,
-                  reinterpret_cast<uint8_t*>(kept_turned->turned), rows, width);
-  } else if (is_wide(code)) {
-    constexpr int64_t kOfBlock = kWidePacks<most> * kWideStride;
-    auto blocks = static_cast<unsigned>((code.out.view.count + kOfBlock - 1) / kOfBlock);
-    launch_kernel("pointwise", interpret_wide<most>, {blocks, kThreads}, code);
-  } else {
-    Grid grid{blocks_for_fours(code.out.view.count), kThreads};
-    launch_kernel("pointwise", interpret<most>, grid, code);
+bool packs(const Code<most>& code) {
+  auto whole = [](const View& view) { return view.type != Type::index && view.count % 4 == 0; };
+  bool all = code.out.packs && !code.out.stochastic && whole(code.out.view);
+  for (int i = 0; i < code.count; ++i) {
+    for (const Operand* each : {&code.instructions[i].x, &code.instructions[i].y}) {
+      const Input& input = each->input;
+      all &= each->instruction != Operand::kLoaded || (input.packs && whole(input.view));
+    }
   }
+  return all;
+}
+
+bool is_linear(const LongCode& code) {
+  for (int i = 0; i < code.count; ++i) {
+    for (const Operand* each : {&code.instructions[i].x, &code.instructions[i].y}) {
+      if (each->instruction >= 0 && each->instruction != i - 1) return false;
+    }
+  }
+  return true;
+}
+
+// A linear code where what only scales the result before it is part of that one's factor.
+LongCode without_scales(const LongCode& code) {
+  LongCode result;
+  result.out = code.out;
+  for (int i = 0; i < code.count; ++i) {
+    Instruction each = code.instructions[i];
+    if (each.opcode == Opcode::scale && each.x.instruction >= 0) {
+      Parameters& before = result.instructions[result.count - 1].parameters;
+      before.factor *= each.parameters.factor;
+      before.second *= each.parameters.factor;
+      continue;
+    }
+    for (Operand* operand : {&each.x, &each.y}) {
+      if (operand->instruction >= 0) operand->instruction = result.count - 1;
+    }
+    result.instructions[result.count++] = each;
+  }
+  return result;
+}
+
+template <bool linear, size_t most>
+void launch_code(const Code<most>& code, const Buffer& out) {
+  constexpr int64_t kSmallestWide = 1 << 22, kLargestWide = int64_t{1} << 40;
+  int64_t size = code.out.view.count;
+  bool can_pack = packs(code);
+  if (out.turned && can_pack) {
+    int64_t width = out.shape.back(), rows = out.count() / width;
+    return launch_kernel("pointwise", interpret_turning<linear, most>,
+                         {turn_blocks(rows, width), kThreads}, code,
+                         reinterpret_cast<uint8_t*>(out.turned), rows, width);
+  }
+  if (can_pack && size >= kSmallestWide && size <= kLargestWide) {
+    constexpr int64_t kOfBlock = 4 * kWideStride;
+    auto blocks = static_cast<unsigned>((size + kOfBlock - 1) / kOfBlock);
+    launch_kernel("pointwise", interpret_wide<linear, most>, {blocks, kThreads}, code);
+  } else {
+    launch_kernel("pointwise", interpret<linear, most>, {blocks_for_fours(size), kThreads}, code);
+  }
+  if (out.turned) turn(out);
 }
 
 void launch_code(const LongCode& code, const Buffer& out) {
-  const Buffer* kept_turned = out.turned ? &out : nullptr;
-  if (code.count == 1) {
-    launch_code(Code<1>{{code.instructions[0]}, 1, code.out}, kept_turned);
-  } else {
-    launch_code(code, kept_turned);
-  }
+  if (!is_linear(code)) return launch_code<false>(code, out);
+  LongCode shorter = without_scales(code);
+  if (shorter.count > 1) return launch_code<true>(shorter, out);
+  launch_code<true>(Code<1>{{shorter.instructions[0]}, 1, code.out}, out);
 }
 
 // A sum of more terms than one kernel takes, by way of fp32 numbers in the workspace.

@@ -59,7 +59,7 @@ struct Instruction {
 
 namespace detail {
 
-// Numbers are four or eight neighbours.
+// Numbers are groups of four neighbours.
 template <class Numbers, class F>
 __device__ Numbers map(const Numbers& x, const Numbers& y, F f) {
   Numbers result;
@@ -81,12 +81,11 @@ __device__ Numbers derivative(const Numbers& x, const Numbers& dy, const Paramet
 }
 
 template <class Numbers>
-__device__ Numbers dropout(const Numbers& x, const Parameters& p, int64_t first) {
+__device__ Numbers dropout(const Numbers& x, const Parameters& p, int64_t first, int64_t stride) {
   Numbers result;
 #pragma unroll
-  for (size_t begin = 0; begin < std::size(x.at); begin += 4) {
-    PhiloxBlock random =
-        random_block(p.key, p.step(), static_cast<uint64_t>(first) / 4 + begin / 4);
+  for (size_t begin = 0; begin < std::size(x.at); begin += 4, first += stride) {
+    PhiloxBlock random = random_block(p.key, p.step(), static_cast<uint64_t>(first) / 4);
 #pragma unroll
     for (size_t k = 0; k < 4; ++k) {
       bool stays = random.word[k] > p.last_dropped;
@@ -98,10 +97,11 @@ __device__ Numbers dropout(const Numbers& x, const Parameters& p, int64_t first)
 
 }  // namespace detail
 
-// Elements from `first` on of an instruction's result, as many as there are of x.
+// As many elements of an instruction's result as there are of x, in groups of four neighbours: the
+// first from `first` on, the others `stride` apart.
 template <class Numbers>
 __device__ Numbers apply(Opcode opcode, const Numbers& x, const Numbers& y, const Parameters& p,
-                         int64_t first) {
+                         int64_t first, int64_t stride = 4) {
   switch (opcode) {
     case Opcode::relu:
       return detail::value<Relu>(x, p);
@@ -144,7 +144,7 @@ __device__ Numbers apply(Opcode opcode, const Numbers& x, const Numbers& y, cons
     case Opcode::scale:
       return detail::map(x, x, [&](float a, float) { return p.factor * a; });
     case Opcode::dropout:
-      return detail::dropout(x, p, first);
+      return detail::dropout(x, p, first, stride);
     case Opcode::add:
       return detail::map(x, y, [&](float a, float b) { return p.factor * (a + b); });
     case Opcode::combine:

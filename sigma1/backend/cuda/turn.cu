@@ -17,16 +17,18 @@ bool is_8_bit(const Buffer& buffer) {
 // Rows and columns are multiples of 16.
 __global__ void turn_squares(const uint8_t* from, uint8_t* to, int64_t rows, int64_t width) {
   __shared__ TurnRoom room;
-  int64_t row0 = int64_t{blockIdx.x} * kTurnSide, column0 = int64_t{blockIdx.y} * kTurnSide;
-  int64_t row = row0 + TurnRoom::row(), column = column0 + TurnRoom::column();
+  int64_t row = TurnRoom::first_row() + TurnRoom::row();
+  int64_t column = TurnRoom::first_column() + TurnRoom::column();
   if (row < rows && column < width) {
-    room.put(*reinterpret_cast<const uint4*>(from + row * width + column));
+    uint32_t words[4];
+#pragma unroll
+    for (int k = 0; k < 4; ++k) {
+      words[k] = *reinterpret_cast<const uint32_t*>(from + (row + k) * width + column);
+    }
+    room.put(words);
   }
   __syncthreads();
-  int64_t turned_row = column0 + TurnRoom::row(), turned_column = row0 + TurnRoom::column();
-  if (turned_row < width && turned_column < rows) {
-    *reinterpret_cast<uint4*>(to + turned_row * rows + turned_column) = room.take();
-  }
+  room.take(to, rows, width);
 }
 
 }  // namespace

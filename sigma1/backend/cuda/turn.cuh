@@ -3,6 +3,8 @@
 // gradients multiply along other axes. Private to this folder.
 #pragma once
 
+#include <algorithm>
+
 #include "sigma1/backend/cuda/kernel.cuh"
 #include "sigma1/graph/graph.h"
 
@@ -14,46 +16,70 @@ inline constexpr int kTurnSide = 64;
 // Whether a product of 8-bit factors reads this input across the way it is stored.
 bool reads_turned(const Graph& graph, int node, size_t input);
 
-// Blocks for all squares.
+// Blocks for all squares. Those that run at the same time have neighbours both along and across.
 inline dim3 turn_blocks(int64_t rows, int64_t width) {
-  auto along = [](int64_t size) {
-    return static_cast<unsigned>((size + kTurnSide - 1) / kTurnSide);
-  };
-  return dim3(along(rows), along(width));
+  constexpr int64_t kMostBlocks = 1 << 15;
+  auto parts = [](int64_t size, int64_t part) { return (size + part - 1) / part; };
+  int64_t down = parts(rows, kTurnSide), at_once = std::min(down, kMostBlocks);
+  return dim3(static_cast<unsigned>(parts(width, kTurnSide)), static_cast<unsigned>(at_once),
+              static_cast<unsigned>(parts(down, at_once)));
 }
 
 // Writes the other orientation of a tensor that is there in one.
 void turn(const Buffer& buffer);
 
-// A square of codes on its way from rows to columns: rows are put, 16 numbers a thread, and after
-// the block was synchronised columns are taken.
+// The codes of four neighbours in each of four rows, as those of four columns.
+__device__ inline void turn_words(uint32_t (&words)[4]) {
+  uint32_t low = __byte_perm(words[0], words[1], 0x5140);
+  uint32_t high = __byte_perm(words[0], words[1], 0x7362);
+  uint32_t next_low = __byte_perm(words[2], words[3], 0x5140);
+  uint32_t next_high = __byte_perm(words[2], words[3], 0x7362);
+  words[0] = __byte_perm(low, next_low, 0x5410);
+  words[1] = __byte_perm(low, next_low, 0x7632);
+  words[2] = __byte_perm(high, next_high, 0x5410);
+  words[3] = __byte_perm(high, next_high, 0x7632);
+}
+
+// A block's square of codes on its way from rows to columns, of a matrix whose rows and width are
+// multiples of 16: each thread puts four neighbours of four rows, and after the block was
+// synchronised takes 16 of a column.
 struct TurnRoom {
-  static constexpr int kStride = kTurnSide + 4;  // columns of few rows share a bank
-  static constexpr int kPieces = kTurnSide / 16;
-  alignas(16) uint8_t codes[kTurnSide][kStride];
+  static constexpr int kFours = kTurnSide / 4, kPieces = kTurnSide / 16;
+  uint4 pieces[kTurnSide * kPieces];
 
-  // Of the piece that the thread has, of kThreads: a row and where in it its 16 numbers begin.
-  __device__ static int row() { return static_cast<int>(threadIdx.x) / kPieces; }
-  __device__ static int column() { return static_cast<int>(threadIdx.x) % kPieces * 16; }
-
-  __device__ void put(uint4 piece) {
-    auto* to = reinterpret_cast<uint32_t*>(&codes[row()][column()]);
-    to[0] = piece.x, to[1] = piece.y, to[2] = piece.z, to[3] = piece.w;
+  // Where the block's square begins, and in it what a thread puts.
+  __device__ static int64_t first_row() {
+    return (int64_t{blockIdx.z} * gridDim.y + blockIdx.y) * kTurnSide;
   }
-  // 16 numbers of a column, as a piece of a row of the turned square.
-  __device__ uint4 take() const {
-    uint32_t words[4];
+  __device__ static int64_t first_column() { return int64_t{blockIdx.x} * kTurnSide; }
+  __device__ static int row() { return static_cast<int>(threadIdx.x) / kFours * 4; }
+  __device__ static int column() { return static_cast<int>(threadIdx.x) % kFours * 4; }
+
+  __device__ void put(uint32_t (&words)[4]) {
+    turn_words(words);
 #pragma unroll
-    for (int word = 0; word < 4; ++word) {
-      words[word] = 0;
-#pragma unroll
-      for (int k = 0; k < 4; ++k) {
-        words[word] |= uint32_t{codes[column() + word * 4 + k][row()]} << 8 * k;
-      }
+    for (int k = 0; k < 4; ++k) {
+      uint4& piece = pieces[place(column() + k, row() / 16)];
+      reinterpret_cast<uint32_t*>(&piece)[row() / 4 % 4] = words[k];
     }
-    return {words[0], words[1], words[2], words[3]};
+  }
+  __device__ void take(uint8_t* turned, int64_t rows, int64_t width) const {
+    int column = static_cast<int>(threadIdx.x) / kPieces;
+    int piece = static_cast<int>(threadIdx.x) % kPieces;
+    int64_t turned_row = first_column() + column, turned_column = first_row() + piece * 16;
+    if (turned_row < width && turned_column < rows) {
+      uint8_t* to = turned + turned_row * rows + turned_column;
+      *reinterpret_cast<uint4*>(to) = pieces[place(column, piece)];
+    }
+  }
+
+ private:
+  // Such that the columns that a warp puts, and those that it takes, are in other banks: pieces of
+  // a column and of its neighbour change places from column to column.
+  __device__ static int place(int column, int piece) {
+    return (column ^ (column >> 4 & 1)) * kPieces + (piece ^ (column >> 2 & 3));
   }
 };
-static_assert(kTurnSide * TurnRoom::kPieces == kThreads);
+static_assert(TurnRoom::kFours * TurnRoom::kFours == kThreads);
 
 }  // namespace sigma1::cuda
