@@ -162,6 +162,7 @@ std::shared_ptr<Graph> scaled_model(const TrainConfig& config, const JoinWeights
 
 StepGraph gradient_graph(const TrainConfig& config, const JoinWeights& joins) {
   StepGraph step = labelled_gradient_graph(config, joins).step;
+  remove_dead_nodes(*step.graph);  // or merge_casts would take them for readers
   merge_casts(*step.graph);
   recompute(*step.graph, parse_recompute(config.recompute));
   fuse_loss(*step.graph);

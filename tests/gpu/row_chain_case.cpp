@@ -1,7 +1,11 @@
 #include "tests/gpu/row_chain_case.h"
 
+#include <gtest/gtest.h>
+
+#include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <map>
 
 #include "sigma1/base/error.h"
 #include "sigma1/ops/linear.h"
@@ -14,6 +18,21 @@ namespace {
 
 int64_t byte_count(const Buffer& buffer) {
   return buffer.count() * (buffer.codec ? buffer.codec->bytes() : 4);
+}
+
+// Random numbers by a tensor's place. Those of large tensors repeat, at no multiple of a width, and
+// all are drawn once.
+std::vector<float> drawn(size_t place, size_t count) {
+  constexpr size_t kMostDrawn = 1048573;
+  static std::map<size_t, std::vector<float>> all;
+  std::vector<float>& known = all[place];
+  RandomStream stream(5, "row chain", place);
+  for (size_t i = known.size(); i < std::min(count, kMostDrawn); ++i) {
+    known.push_back(static_cast<float>(stream.normal(i)));
+  }
+  std::vector<float> values(count);
+  for (size_t i = 0; i < count; ++i) values[i] = known[i % kMostDrawn];
+  return values;
 }
 
 const RandomStream kRandom;  // nothing is rounded by it, but a launch has one
@@ -30,18 +49,18 @@ Buffer RowChainCase::buffer_of(const Shape& shape, const std::string& format) co
 
 RowChainCase::Id RowChainCase::random(const Shape& shape, const std::string& format) {
   Buffer buffer = buffer_of(shape, format);
-  RandomStream stream(5, "row chain", tensors_.size());
-  std::vector<float> values(static_cast<size_t>(buffer.count()));
-  for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(stream.normal(i));
-  std::vector<std::byte> bytes(static_cast<size_t>(byte_count(buffer)));
-  if (buffer.codec) {
-    buffer.codec->encode(values.data(), bytes.data(), buffer.count());
-  } else {
-    std::memcpy(bytes.data(), values.data(), bytes.size());
-  }
   auto memory = std::make_shared<Memory>(device_, byte_count(buffer));
-  memory->write(bytes);
   buffer.data = memory->data();
+  if (!is_blank_) {
+    std::vector<float> values = drawn(tensors_.size(), static_cast<size_t>(buffer.count()));
+    std::vector<std::byte> bytes(static_cast<size_t>(byte_count(buffer)));
+    if (buffer.codec) {
+      buffer.codec->encode(values.data(), bytes.data(), buffer.count());
+    } else {
+      std::memcpy(bytes.data(), values.data(), bytes.size());
+    }
+    memory->write(bytes);
+  }
   tensors_.push_back({buffer, -1, memory});
   return tensors_.size() - 1;
 }
@@ -72,14 +91,17 @@ bool RowChainCase::is_used(size_t step) const {
 }
 
 std::unique_ptr<RowChainCase::Prepared> RowChainCase::prepare(
-    const std::vector<bool>& stored) const {
+    const std::vector<bool>& stored, const std::vector<bool>& turned) const {
   auto made = std::make_unique<Prepared>();
   for (size_t s = 0; s < steps_.size(); ++s) {
     const Step& step = steps_[s];
     Buffer out = tensors_[step.output].buffer;
-    made->memory.push_back(stored[s] ? std::make_unique<Memory>(device_, byte_count(out))
-                                     : nullptr);
-    if (stored[s]) out.data = made->memory.back()->data();
+    auto add_memory = [&](bool wanted, std::vector<std::unique_ptr<Memory>>& memory) {
+      memory.push_back(wanted ? std::make_unique<Memory>(device_, byte_count(out)) : nullptr);
+      return wanted ? memory.back()->data() : nullptr;
+    };
+    out.data = add_memory(stored[s], made->memory);
+    out.turned = add_memory(!turned.empty() && turned[s], made->turned);
     auto& outputs = made->buffers.emplace_back(std::vector{out});
     auto& inputs = made->buffers.emplace_back();
     std::vector<int> producers;
@@ -93,40 +115,71 @@ std::unique_ptr<RowChainCase::Prepared> RowChainCase::prepare(
   return made;
 }
 
-RowChainCase::Contents RowChainCase::run(const std::vector<bool>& stored, int rows_of_block) const {
-  auto prepared = prepare(stored);
-  cuda::RowChain(prepared->steps, rows_of_block).run(0);
+RowChainCase::Contents RowChainCase::contents_of(
+    const std::vector<std::unique_ptr<Memory>>& memory) const {
   Contents contents(steps_.size());
   for (size_t s = 0; s < steps_.size(); ++s) {
-    if (!stored[s]) continue;
-    contents[s] = prepared->memory[s]->bytes();
-    if (!prepared->memory[s]->is_intact()) throw Bug("{}: written behind its end", step_name(s));
+    if (!memory[s]) continue;
+    contents[s] = memory[s]->bytes();
+    if (!memory[s]->is_intact()) throw Bug("{}: written behind its end", step_name(s));
   }
   return contents;
 }
 
+RowChainCase::Contents RowChainCase::run(const std::vector<bool>& stored, int rows_of_block) const {
+  auto prepared = prepare(stored);
+  cuda::RowChain(prepared->steps, rows_of_block).run(0);
+  return contents_of(prepared->memory);
+}
+
 std::vector<std::byte> RowChainCase::run_alone(size_t s, const Contents& contents) const {
+  return run_alone(s, contents, device_);
+}
+
+std::vector<std::byte> RowChainCase::run_alone(size_t s, const Contents& contents,
+                                               const Device& device) const {
   const Step& step = steps_[s];
   std::vector<Memory> memory;
-  memory.reserve(step.inputs.size());
-  std::vector<Buffer> inputs, outputs{tensors_[step.output].buffer};
+  memory.reserve(step.inputs.size() + 1);
+  auto place = [&](Buffer buffer, std::span<const std::byte> bytes) {
+    memory.emplace_back(device, byte_count(buffer));
+    memory.back().write(bytes);
+    buffer.data = memory.back().data();
+    buffer.device = &device == &cpu_device() ? nullptr : &device;
+    return buffer;
+  };
+  std::vector<Buffer> inputs;
   for (Id each : step.inputs) {
-    inputs.push_back(tensors_[each].buffer);
-    if (tensors_[each].step < 0) continue;
-    memory.emplace_back(device_, byte_count(inputs.back()));
-    memory.back().write(contents[static_cast<size_t>(tensors_[each].step)]);
-    inputs.back().data = memory.back().data();
+    const TensorOf& tensor = tensors_[each];
+    bool is_input = tensor.step < 0;
+    inputs.push_back(place(tensor.buffer, is_input ? tensor.memory->bytes()
+                                                   : contents[static_cast<size_t>(tensor.step)]));
   }
-  Memory result(device_, byte_count(outputs[0]));
-  outputs[0].data = result.data();
-  const Kernel& kernel = device_.find_kernel(*step.op);
+  std::vector<Buffer> outputs{place(tensors_[step.output].buffer, {})};
+  const Kernel& kernel = device.find_kernel(*step.op);
   auto launch_with = [&](std::span<std::byte> workspace) {
     return Launch{inputs, outputs, step.attributes, {&step.factor, 1}, {&kRandom, 1}, workspace, 0};
   };
   int64_t room = kernel.workspace ? kernel.workspace(launch_with({})) : 0;
-  Memory workspace(device_, room);
+  Memory workspace(device, room);
   kernel.run(launch_with({workspace.data(), static_cast<size_t>(room)}));
-  return result.bytes();
+  return memory.back().bytes();
+}
+
+void expect_close(const Tensor& got, const Tensor& want, const FloatFormat& format) {
+  double largest = 0;
+  for (double x : want.data) largest = std::max(largest, std::fabs(x));
+  double slack = 64 * std::ldexp(1.0, -24) * largest;
+  int64_t wrong = 0;
+  for (int64_t i = 0; i < want.count(); ++i) {
+    double spacing = std::max(std::ldexp(std::fabs(want[i]), -format.mantissa_bits),
+                              std::ldexp(1.0, format.min_exponent() - format.mantissa_bits));
+    if (std::fabs(got[i] - want[i]) <= spacing + slack) continue;
+    if (wrong++ == 0) {
+      ADD_FAILURE() << "element " << i << ": got " << got[i] << ", expected " << want[i];
+    }
+  }
+  EXPECT_EQ(wrong, 0) << "elements of " << want.count();
 }
 
 namespace {

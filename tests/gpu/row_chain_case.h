@@ -18,6 +18,8 @@ class RowChainCase {
   RowChainCase(const Device& device, int64_t rows, std::string format)
       : device_(device), rows_(rows), format_(std::move(format)) {}
 
+  // Tensors from now on are memory without numbers, where only time matters.
+  void leave_blank() { is_blank_ = true; }
   Id rows(int64_t width, const std::string& format = "") { return random({rows_, width}, format); }
   Id random(const Shape& shape, const std::string& format = "");
   // Settings that are not given are the op's defaults.
@@ -35,13 +37,18 @@ class RowChainCase {
   struct Prepared {
     std::deque<std::vector<Buffer>> buffers;
     std::vector<std::unique_ptr<Memory>> memory;  // by step, null: not stored
+    std::vector<std::unique_ptr<Memory>> turned;  // the same for the other orientation
     std::vector<ChainStep> steps;
   };
-  std::unique_ptr<Prepared> prepare(const std::vector<bool>& stored) const;
+  std::unique_ptr<Prepared> prepare(const std::vector<bool>& stored,
+                                    const std::vector<bool>& turned = {}) const;
+  Contents contents_of(const std::vector<std::unique_ptr<Memory>>& memory) const;
   Contents run(const std::vector<bool>& stored, int rows_of_block) const;
 
-  // One step by its own kernel, from what the chain stored.
+  // One step by its own kernel, from what the chain stored; on the chain's device or another.
   std::vector<std::byte> run_alone(size_t step, const Contents& contents) const;
+  std::vector<std::byte> run_alone(size_t step, const Contents& contents,
+                                   const Device& device) const;
 
  private:
   struct TensorOf {
@@ -61,9 +68,13 @@ class RowChainCase {
   const Device& device_;
   int64_t rows_;
   std::string format_;
+  bool is_blank_ = false;
   std::vector<TensorOf> tensors_;
   std::deque<Step> steps_;  // launches refer to their factors and attributes
 };
+
+// Sums in fp32 in another order, then rounded once: the other of two neighbours at most.
+void expect_close(const Tensor& got, const Tensor& want, const FloatFormat& format);
 
 struct RowChainSizes {
   int64_t rows, width, hidden;

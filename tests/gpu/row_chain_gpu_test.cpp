@@ -2,8 +2,6 @@
 // inner values are not stored.
 #include <gtest/gtest.h>
 
-#include <cmath>
-
 #include "sigma1/backend/cuda/device.h"
 #include "sigma1/base/error.h"
 #include "sigma1/ops/linear.h"
@@ -23,23 +21,6 @@ class CudaRowChain : public testing::Test {
     if (cuda_device_count() == 0) GTEST_SKIP() << "no GPU here";
   }
 };
-
-// Sums in fp32 in another order, then rounded once: the other of two neighbours at most.
-void expect_close(const Tensor& got, const Tensor& want, const FloatFormat& format) {
-  double largest = 0;
-  for (double x : want.data) largest = std::max(largest, std::fabs(x));
-  double slack = 64 * std::ldexp(1.0, -24) * largest;
-  int64_t wrong = 0;
-  for (int64_t i = 0; i < want.count(); ++i) {
-    double spacing = std::max(std::ldexp(std::fabs(want[i]), -format.mantissa_bits),
-                              std::ldexp(1.0, format.min_exponent() - format.mantissa_bits));
-    if (std::fabs(got[i] - want[i]) <= spacing + slack) continue;
-    if (wrong++ == 0) {
-      ADD_FAILURE() << "element " << i << ": got " << got[i] << ", expected " << want[i];
-    }
-  }
-  EXPECT_EQ(wrong, 0) << "elements of " << want.count();
-}
 
 void expect_single_kernels(const RowChainCase& chain, int rows_of_block) {
   SCOPED_TRACE(fmt::format("blocks of {} rows", rows_of_block));

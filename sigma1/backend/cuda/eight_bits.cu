@@ -1,6 +1,7 @@
 #include "sigma1/backend/cuda/eight_bits.cuh"
 
 #include "sigma1/backend/cuda/gemm.cuh"
+#include "sigma1/backend/cuda/line_chain.cuh"
 #include "sigma1/ops/linear.h"
 
 namespace sigma1::cuda {
@@ -30,9 +31,9 @@ std::string why_not_8_bits(const Graph& graph, int node) {
   int64_t out = product.outputs.front().dim(-1);
   int64_t in = product.inputs[1].type().count() / out;
   int64_t rows = product.outputs.front().count() / out;
-  constexpr int64_t kFewRows = 132 * 32, kGranule = 16;
-  if (rows <= kFewRows)
+  if (!has_many_rows(rows))
     return "so few rows pass from op to op without a stop in memory, in 16 bits";
+  constexpr int64_t kGranule = 16;
   if (rows % kGranule != 0 || in % kGranule != 0 || out % kGranule != 0) {
     return "tensor cores take multiples of 16";
   }

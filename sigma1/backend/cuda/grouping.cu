@@ -2,11 +2,17 @@
 
 #include "sigma1/backend/cuda/bundle.cuh"
 #include "sigma1/backend/cuda/chain.cuh"
+#include "sigma1/backend/cuda/line_chain.cuh"
 #include "sigma1/backend/cuda/row_chain.cuh"
 #include "sigma1/backend/node_call.h"
 
 namespace sigma1::cuda {
 namespace {
+
+bool has_many_rows(std::span<const ChainStep> steps) {
+  const Buffer& out = steps.front().launch.out();
+  return cuda::has_many_rows(out.count() / out.shape.back());
+}
 
 // Asks kernels about nodes of one graph.
 class Advisor {
@@ -15,8 +21,12 @@ class Advisor {
 
   int64_t local_rows(const Node& node) const {
     if (node.outputs.size() != 1 || node.inputs.empty()) return 0;
+    const TensorType& type = node.outputs.front();
+    if (type.shape.empty() || type.count() == 0) return 0;
     NodeCall call(graph_, index(node));
-    return is_row_local(*node.op, call.launch()) ? node.outputs.front().rows() : 0;
+    int64_t rows = type.rows();
+    auto is_local = cuda::has_many_rows(rows) ? is_line_local : is_row_local;
+    return is_local(*node.op, call.launch()) ? rows : 0;
   }
 
   bool rows_fit(const std::vector<int>& nodes) const {
@@ -27,7 +37,7 @@ class Advisor {
       steps.push_back(
           {call.node->op, call.launch(), producers_among(graph_, views_, nodes, *call.node)});
     }
-    return fits_rows(steps);
+    return has_many_rows(steps) ? fits_lines(steps) : fits_rows(steps);
   }
 
   int bundle_kind(const Node& node) const {
@@ -58,6 +68,7 @@ Grouping grouping(const Graph& graph) {
 std::unique_ptr<Chain> make_chain(NodeGroup::Kind kind, std::vector<ChainStep> steps) {
   switch (kind) {
     case NodeGroup::Kind::rows:
+      if (has_many_rows(steps)) return std::make_unique<LineChain>(steps);
       return std::make_unique<RowChain>(std::move(steps));
     case NodeGroup::Kind::bundle:
       return std::make_unique<Bundle>(std::move(steps));

@@ -9,11 +9,11 @@ namespace sigma1::cuda {
 
 inline constexpr int64_t kWidestHeldNorm = 8192;
 
-// kWarps of them share a row.
-template <int kWarps>
+// kWarps of them share a row, and a block has kTeams such rows at once.
+template <int kWarps, int kTeams = kWarps == 1 ? kRowWarps : 1>
 struct RowTeam {
   static constexpr int kThreads = 32 * kWarps;
-  static constexpr int kRows = kWarps == 1 ? kRowWarps : 1;  // of a block
+  static constexpr int kRows = kTeams;  // of a block
   static constexpr int kBlockThreads = kThreads * kRows;
 
   __device__ static int thread() { return static_cast<int>(threadIdx.x) % kThreads; }
@@ -30,13 +30,14 @@ struct RowTeam {
       for (float& each : values) each += __shfl_xor_sync(0xffffffff, each, step);
     }
     if constexpr (kWarps > 1) {
-      __shared__ float of_warps[kCount][kWarps];
-      __syncthreads();  // a call before this one may still be read
+      __shared__ float of_teams[kTeams][kCount][kWarps];
+      float(&of_warps)[kCount][kWarps] = of_teams[row()];
+      wait();  // a call before this one may still be read
 #pragma unroll
       for (int i = 0; i < kCount; ++i) {
-        if (threadIdx.x % 32 == 0) of_warps[i][threadIdx.x / 32] = values[i];
+        if (threadIdx.x % 32 == 0) of_warps[i][thread() / 32] = values[i];
       }
-      __syncthreads();
+      wait();
 #pragma unroll
       for (int i = 0; i < kCount; ++i) {
         values[i] = of_warps[i][0];
@@ -49,6 +50,12 @@ struct RowTeam {
     float values[1] = {value};
     sum(values);
     return values[0];
+  }
+
+ private:
+  // For the team alone: others may have fewer rows. Barrier 0 is the block's.
+  __device__ static void wait() {
+    asm volatile("bar.sync %0, %1;" ::"r"(1 + row()), "n"(kThreads) : "memory");
   }
 };
 

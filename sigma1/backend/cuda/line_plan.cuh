@@ -1,0 +1,73 @@
+// A line chain as its kernel sees it, planned once from the steps. Private to this folder.
+#pragma once
+
+#include <optional>
+
+#include "sigma1/backend/cuda/instructions.cuh"
+#include "sigma1/backend/device.h"
+
+namespace sigma1::cuda {
+
+inline constexpr int kMostLineSteps = 16, kMostLineInputs = 12;
+inline constexpr int64_t kWidestLine = 4096;
+
+// Rows that a thread has at hand as codes: loads of all are on their way before the first is used.
+// The first slot has what gradients of norms go over several times, the others all else.
+inline constexpr int kLineSlots = 3;
+// Rows of a block that writes them in both orientations: so many neighbours fill a sector.
+inline constexpr int kTurnedLines = 32;
+
+// Where a step finds a row: in a slot, or as what the step before left.
+inline constexpr int kLineNone = -2, kLineCurrent = -1;
+
+struct LineInput {
+  void* data = nullptr;
+  int64_t rows = 0;  // as many as there are, or fewer that repeat
+};
+
+enum class LineOp : int { pointwise, norm, norm_grad };
+
+struct LineResult {
+  void* data = nullptr;  // none where only the chain needs it
+  Type type{};
+  bool saturates = false;
+  bool turns = false;
+};
+
+struct LineStep {
+  LineOp op{};
+  Opcode opcode{};
+  float factor = 1, multiplier = 1, second = 1;
+  bool centred = false;
+  float eps = 0;
+  View w{}, c{};                     // of a norm, without data where it has none
+  int x = kLineNone, y = kLineNone;  // y: or dy; the gradient's x is in the first slot
+  int refills[kLineSlots] = {};      // the input that a slot gets after the step, or kLineNone
+  bool ends = false;                 // an op: its result is rounded
+  bool is_last = false;              // nobody reads the result here
+  LineResult out;
+};
+
+// A kernel's parameter.
+struct LineCode {
+  LineStep steps[kMostLineSteps];
+  LineInput inputs[kMostLineInputs];
+  int first_inputs[kLineSlots] = {};  // that the slots begin with, or kLineNone
+  int step_count = 0, input_count = 0;
+  int width = 0;
+  int rows_of_block = 0;
+  int64_t rows = 0;
+  uint8_t* turned = nullptr;  // of the result that is wanted in both orientations
+  int turned_stride = 0;      // words of a row in shared memory: odd
+};
+
+struct LinePlan {
+  LineCode code;
+  Type type = Type::fp32;  // of all inputs; weights of norms may be fp32 anyway
+  int turned_results = 0;
+};
+
+// Nothing where the steps do not fit.
+std::optional<LinePlan> plan_lines(std::span<const ChainStep> steps);
+
+}  // namespace sigma1::cuda
