@@ -66,6 +66,10 @@ class Device {
   // Whether the product at `node` reads this input the other way round than it is stored, so that
   // it should be kept in both orientations.
   virtual bool reads_turned(const Graph& graph, int node, size_t input) const;
+  // Whether the kernel of a node takes an input, or gives an output, that is a part of another
+  // tensor's rows (Buffer::pitch).
+  virtual bool takes_parts(const Graph& graph, int node, size_t input) const;
+  virtual bool gives_parts(const Graph& graph, int node, size_t output) const;
   // Why a product, a node of a forward graph, and its gradients are no faster from numbers of 8
   // bits than of 16; empty where they are, or where nobody knows.
   virtual std::string why_not_8_bits(const Graph& graph, int node) const;

@@ -23,6 +23,8 @@ struct Buffer {
   const Device* device = nullptr;  // null: memory of this process
   // Of a tensor that a device keeps in both orientations: the same codes as [width, rows].
   std::byte* turned = nullptr;
+  // Of a part of another tensor's rows: numbers from one row to the next. 0: no gaps.
+  int64_t pitch = 0;
 
   int64_t count() const { return element_count(shape); }
   bool is_fp32() const { return codec == nullptr && kind == Kind::real; }

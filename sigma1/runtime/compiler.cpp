@@ -79,6 +79,7 @@ class Compiler {
     if (turned) buffer.turned = arena_ + place.turned;
     if (place.kind == Place::Kind::constant) buffer.data = constants_ + place.offset;
     if (place.kind == Place::Kind::store) buffer.data = store_.at(place.stored_name).data;
+    buffer.pitch = place.pitch;
     if (place.scale >= 0) buffer.scale = scales_ + place.scale;
   }
 

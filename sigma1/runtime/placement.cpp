@@ -10,6 +10,7 @@
 #include "sigma1/ops/pointwise.h"
 #include "sigma1/ops/positions.h"
 #include "sigma1/ops/shape.h"
+#include "sigma1/runtime/row_parts.h"
 #include "sigma1/runtime/store.h"
 
 namespace sigma1 {
@@ -50,6 +51,7 @@ class Placer {
   Placement run() {
     group_nodes();
     alias_views();
+    if (fusion_ == Fusion::chains) alias_row_parts();
     find_turned();
     find_lifetimes();
     overwrite_inputs();
@@ -145,6 +147,27 @@ class Placer {
       root_[static_cast<size_t>(output)] = input;
       return true;
     });
+  }
+
+  // Parts lie in the whole, and what cuts it or puts it together does not run.
+  void alias_row_parts() {
+    for (const RowParts& each : find_row_parts(graph_, device_)) {
+      int whole = root(each.whole);
+      auto lies_alone = [&](const RowParts::Part& part) {
+        return part.value.node == each.node || root(part.value) == id(part.value);
+      };
+      bool in_arena = place(whole).kind == Place::Kind::arena;
+      if (!in_arena || !std::ranges::all_of(each.parts, lies_alone)) continue;
+      for (const RowParts::Part& part : each.parts) {
+        auto index = static_cast<size_t>(id(part.value));
+        root_[index] = whole;
+        parts_[id(part.value)] = {part.first * element_bytes(types_[index].kind, types_[index].cast),
+                                  each.whole.type().dim(-1)};
+      }
+      std::erase_if(groups_, [&](const NodeGroup& group) {
+        return group.nodes.size() == 1 && group.nodes.front() == each.node;
+      });
+    }
   }
 
   // What a product reads the other way round is kept in both orientations, unless a view gave it
@@ -277,7 +300,13 @@ class Placer {
     for (int i = 0; i < graph_.size(); ++i) {
       result.places.emplace_back();
       for (size_t o = 0; o < graph_.node(i).outputs.size(); ++o) {
-        result.places.back().push_back(place(root(value(i, o))));
+        Place there = place(root(value(i, o)));
+        if (auto part = parts_.find(id(value(i, o))); part != parts_.end()) {
+          there.offset += part->second.bytes;
+          there.pitch = part->second.pitch;
+          there.turned = -1;
+        }
+        result.places.back().push_back(std::move(there));
       }
     }
     return result;
@@ -345,6 +374,10 @@ class Placer {
   std::vector<NodeGroup> groups_;
   std::vector<int> constant_nodes_;
   std::vector<Held> at_peak_;
+  struct PartOfRow {
+    int64_t bytes = 0, pitch = 0;  // where it begins, and of its rows
+  };
+  std::map<int, PartOfRow> parts_;  // by id
   int scale_count_ = 0;
 };
 

@@ -38,7 +38,8 @@ void Program::launch(const Observer& observer) {
     if (!observer) continue;
     for (const auto& part : instruction->parts) {
       for (size_t o = 0; o < part->outputs.size(); ++o) {
-        if (part->outputs[o].data) observer(*part->node, o, part->outputs[o]);
+        const Buffer& output = part->outputs[o];
+        if (output.data && output.pitch == 0) observer(*part->node, o, output);
       }
     }
   }

@@ -87,7 +87,7 @@ MemoryTable memory_table(const TrainConfig& config, const Device& device) {
   for (const char* kind : {"activations", "backward"}) {
     for (const Held& held : placement.at_peak) {
       const Node& node = step.graph->node(held.node);
-      bool of_backward = node.again || node.name.starts_with("backward");
+      bool of_backward = node.again || node.name.starts_with("grad/");
       if (of_backward == (std::string_view(kind) == "backward")) {
         shares.add(kind, std::string(node.op->name), held.bytes);
       }

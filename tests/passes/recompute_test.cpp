@@ -51,7 +51,7 @@ TEST(Recompute, BackwardReadsNothingThatIsForgotten) {
       for (Value input : node.inputs) {
         const Node& read = graph.node(input.node);
         bool of_norm = read.op == &layer_norm_op || read.op == &rms_norm_op;
-        early_readers += of_norm && !read.again && node.name.starts_with("backward");
+        early_readers += of_norm && !read.again && node.name.starts_with("grad/");
       }
     }
     EXPECT_EQ(norms, 2 * each.config.depth) << each.name;

@@ -77,6 +77,12 @@ class CudaDevice : public Device {
   bool reads_turned(const Graph& graph, int node, size_t input) const override {
     return cuda::reads_turned(graph, node, input);
   }
+  bool takes_parts(const Graph& graph, int node, size_t input) const override {
+    return cuda::attention_takes_parts(graph, node, input);
+  }
+  bool gives_parts(const Graph& graph, int node, size_t) const override {
+    return cuda::attention_gives_parts(graph, node);
+  }
   std::string why_not_8_bits(const Graph& graph, int node) const override {
     return cuda::why_not_8_bits(graph, node);
   }
