@@ -58,14 +58,13 @@ __global__ void __launch_bounds__(kTallThreads, Size::kHead <= 64 ? 2 : 1)
   TallQueries<Size, 1> block(a, grid);
   block.copy_owned(0, a.q);
   int first = block.begin();
-  KeptLeft<Size> q(block.owned(0));
   float scale = a.temperature * kLog2e;
   TallRow rows[2];
   typename Size::Results results = {};
   block.for_each_tile(first, [&](int number, int stage) {
     TallScores scores;
     begin_products();
-    start_dots<Size>(q, block.tile(stage, 0), scores);
+    start_dots<Size>(block.owned(0), block.tile(stage, 0), scores);
     wait_products<0>(scores);
     block.hide(number, scores);
     advance_softmax<Size>(scores, scale, rows, results);

@@ -117,43 +117,17 @@ __device__ inline void wait_for_copies() {
   __syncthreads();
 }
 
-// The rows of one of the block's tensors as left factors: kept in registers, or read by the tensor
-// cores whenever they are needed.
+// sums[r][c] = rows_r · columns_c, r of the group's rows of one of the block's tensors, c of a
+// tile; a group of products. Rows are read by the tensor cores every time: where they were kept in
+// registers through the loop over tiles, the compiler (13.0) took those registers for other things.
 template <class Size>
-struct KeptLeft {
-  uint32_t at[Size::kHead / 16][4];
-
-  __device__ explicit KeptLeft(uint32_t owned) {
-    int lane = lane_of_warp(), row = warp_of_block() * kWarpRows + lane % 16;
-#pragma unroll
-    for (int x = 0; x < Size::kHead; x += 16) {
-      load_matrix_x4(at[x / 16], owned + piece_place<kTallRows>(row, x / 8 + lane / 16));
-    }
-  }
-  __device__ void start(int x, uint64_t right, TallScores& sums) const {
-    start_product<typename Size::Element, false>(sums, at[x / 16], right, x > 0);
-  }
-};
-template <class Size>
-struct RoomLeft {
-  uint32_t at;
-
-  __device__ explicit RoomLeft(uint32_t owned)
-      : at(owned + warp_of_block() * kWarpRows / kGroupRows * kGroupRows * kPanelBytes) {}
-  __device__ void start(int x, uint64_t right, TallScores& sums) const {
-    uint32_t panel = x / kPanel * kTallRows * kPanelBytes;
-    uint64_t left = panel_of(at + panel + x % kPanel * kElementBytes);
-    start_product<typename Size::Element>(sums, left, right, x > 0);
-  }
-};
-
-// sums[r][c] = left_r · columns_c, c of a tile; a group of products.
-template <class Size, class Left>
-__device__ void start_dots(const Left& left, uint32_t columns, TallScores& sums) {
+__device__ void start_dots(uint32_t owned, uint32_t columns, TallScores& sums) {
+  owned += warp_of_block() * kWarpRows / kGroupRows * kGroupRows * kPanelBytes;
 #pragma unroll
   for (int x = 0; x < Size::kHead; x += 16) {
-    uint32_t panel = x / kPanel * kTallTile * kPanelBytes;
-    left.start(x, panel_of(columns + panel + x % kPanel * kElementBytes), sums);
+    uint32_t panel = x / kPanel * kPanelBytes, offset = x % kPanel * kElementBytes;
+    start_product<typename Size::Element>(sums, panel_of(owned + panel * kTallRows + offset),
+                                          panel_of(columns + panel * kTallTile + offset), x > 0);
   }
   commit_products();
 }

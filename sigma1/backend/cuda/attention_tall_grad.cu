@@ -129,12 +129,11 @@ struct TallGradBlock : TallQueries<Size, 2> {
       }
     }
   }
-  __device__ void add_tile(int number, int stage, const GradLeft<Size>& q,
-                           const GradLeft<Size>& dy) {
+  __device__ void add_tile(int number, int stage) {
     TallScores scores, dscores;
     begin_products();
-    start_dots<Size>(q, this->tile(stage, 0), scores);
-    start_dots<Size>(dy, this->tile(stage, 1), dscores);
+    start_dots<Size>(this->owned(0), this->tile(stage, 0), scores);
+    start_dots<Size>(this->owned(1), this->tile(stage, 1), dscores);
     wait_products<0>(scores);
     wait_products<0>(dscores);
     this->hide(number, scores, &dscores);
@@ -184,8 +183,7 @@ __global__ void __launch_bounds__(kTallThreads, 1)
   block.copy_owned(0, a.q);
   block.copy_owned(1, a.dy);
   int first = block.begin();
-  GradLeft<Size> q(block.owned(0)), dy(block.owned(1));
-  block.for_each_tile(first, [&](int number, int stage) { block.add_tile(number, stage, q, dy); });
+  block.for_each_tile(first, [&](int number, int stage) { block.add_tile(number, stage); });
   float factors[2];
   block.finish(rooms, dq.factor, factors);
   store_tall<Size>(a, block.at, dq.to, a.tq, block.i0, block.room, factors, block.gradients);

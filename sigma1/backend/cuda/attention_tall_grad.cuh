@@ -7,10 +7,6 @@
 
 namespace sigma1::cuda {
 
-// Of long rows there is no room in registers beside the results.
-template <class Size>
-using GradLeft = std::conditional_t<Size::kHead <= 64, KeptLeft<Size>, RoomLeft<Size>>;
-
 // Gradients of logits of fp16 could leave its range.
 template <class Size>
 constexpr bool kNeedsPower = std::is_same_v<typename Size::Element, __half>;

@@ -131,12 +131,11 @@ struct TallKeys {
 // What one tile of queries adds; products go on while probabilities are found.
 template <class Size>
 __device__ void add_queries(const TallKeys<Size>& block, int number, int stage, float scale,
-                            const GradLeft<Size>& k, const GradLeft<Size>& v,
                             typename Size::Results& of_keys, typename Size::Results& of_values) {
   TallScores scores, dscores;
   begin_products();
-  start_dots<Size>(k, block.tile(stage, 0), scores);
-  start_dots<Size>(v, block.tile(stage, 1), dscores);
+  start_dots<Size>(block.owned(0), block.tile(stage, 0), scores);
+  start_dots<Size>(block.owned(1), block.tile(stage, 1), dscores);
   wait_products<1>(scores);
   block.softmax(number, stage, scores);
   TallWeights<Size> weights(scores);
@@ -161,10 +160,9 @@ __global__ void __launch_bounds__(kTallThreads, 1)
   block.copy_tile(block.first, 0);
   Power power = block.power();
   wait_for_copies();
-  GradLeft<Size> k(block.owned(0)), v(block.owned(1));
   typename Size::Results of_keys = {}, of_values = {};
   block.for_each_tile([&](int number, int stage) {
-    add_queries<Size>(block, number, stage, power.scale * kOfWeights, k, v, of_keys, of_values);
+    add_queries<Size>(block, number, stage, power.scale * kOfWeights, of_keys, of_values);
   });
   float keys[2], values[2];
 #pragma unroll
