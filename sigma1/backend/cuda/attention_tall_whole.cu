@@ -228,9 +228,9 @@ __global__ void __launch_bounds__(kTallThreads, 2)
   __syncthreads();
   begin_products();
   block.start_sums_over_queries(Block::kQueries, of_keys);
+  wait_products<0>(of_keys);  // to store is to call a function, which may save registers
   block.store_queries(dq, dq.factor * power.inverse, Block::kValues, of_queries);
   block.store_keys(dv, dv.factor * kOfWeights, Block::kDy, of_values);
-  wait_products<0>(of_keys);
   block.store_keys(dk, dk.factor * power.inverse, Block::kKeys, of_keys);
 }
 
