@@ -4,12 +4,6 @@
 namespace sigma1::cuda {
 namespace {
 
-template <class Number, int kNumbers>
-using ForwardSize = TallSize<Number, kNumbers, 32, kNumbers <= 64 ? 32 : 64>;
-
-template <class Size>
-constexpr int kForwardBlocksOfSm = Size::kHead <= 64 ? 3 : 2;
-
 // A row's softmax so far; the sum is of the lane's keys.
 struct TallRow {
   float reference = -INFINITY;  // a score, without the temperature
@@ -18,98 +12,71 @@ struct TallRow {
 
 // Takes new references; what was summed before shrinks.
 template <class Size>
-__device__ void shrink(const typename Size::Scores& scores, float scale,
-                       TallRow (&rows)[Size::kM][2], typename Size::Results& results) {
+__device__ void shrink(const TallScores& scores, float scale, TallRow (&rows)[2],
+                       typename Size::Results& results) {
 #pragma unroll
-  for (int r = 0; r < 2 * Size::kM; ++r) {
-    int m = r / 2, half = r % 2;
-    TallRow& row = rows[m][half];
-    float most = quad_max(row_most<Size>(scores, m, half));
-    most = fmaxf(most, row.reference);
+  for (int half = 0; half < 2; ++half) {
+    TallRow& row = rows[half];
+    float most = fmaxf(quad_max(row_most(scores, half)), row.reference);
     float factor = fast_exp2((row.reference - finite_largest(most)) * scale);
     row.reference = most;
     row.sum *= factor;
 #pragma unroll
     for (int t = 0; t < Size::kTiles; ++t) {
-      results[m][t][2 * half] *= factor;
-      results[m][t][2 * half + 1] *= factor;
+      results[t][2 * half] *= factor;
+      results[t][2 * half + 1] *= factor;
     }
   }
 }
 
 // Scores give way to weights.
 template <class Size>
-__device__ void advance_softmax(typename Size::Scores& scores, float scale,
-                                TallRow (&rows)[Size::kM][2], typename Size::Results& results) {
+__device__ void advance_softmax(TallScores& scores, float scale, TallRow (&rows)[2],
+                                typename Size::Results& results) {
   float slack = kSlack / scale;
-  bool grows = false;
-#pragma unroll
-  for (int r = 0; r < 2 * Size::kM; ++r) {
-    float most = row_most<Size>(scores, r / 2, r % 2);
-    grows = grows || most > rows[r / 2][r % 2].reference + slack;
-  }
+  bool grows = row_most(scores, 0) > rows[0].reference + slack ||
+               row_most(scores, 1) > rows[1].reference + slack;
   if (__any_sync(~0U, grows)) shrink<Size>(scores, scale, rows, results);
 #pragma unroll
-  for (int r = 0; r < 2 * Size::kM; ++r) {
-    int m = r / 2, half = r % 2;
-    TallRow& row = rows[m][half];
+  for (int half = 0; half < 2; ++half) {
+    TallRow& row = rows[half];
     float shift = kWeightShift - finite_largest(row.reference) * scale;
 #pragma unroll
-    for (int t = 0; t < Size::kN; ++t) {
+    for (int t = 0; t < kScoreTiles; ++t) {
 #pragma unroll
       for (int n = 2 * half; n < 2 * half + 2; ++n) {
-        scores[m][t][n] = fast_exp2(fmaf(scores[m][t][n], scale, shift));
-        row.sum += scores[m][t][n];
+        scores[t][n] = fast_exp2(fmaf(scores[t][n], scale, shift));
+        row.sum += scores[t][n];
       }
     }
   }
 }
 
-// Queries stay in registers where there is room for them.
-template <class Size, int kOwned>
-__device__ auto left_queries(const TallQueries<Size, kOwned>& block) {
-  RoomLeft<Size> room{lane_of_left<Size>(shared_address(block.owned(0)))};
-  if constexpr (Size::kHead <= 64) {
-    KeptLeft<Size> kept;
-#pragma unroll
-    for (int x = 0; x < Size::kHead; x += 16) room.step(x, kept.at[x / 16]);
-    return kept;
-  } else {
-    return room;
-  }
-}
-
 template <class Size>
-__global__ void __launch_bounds__(Size::kBlockThreads, kForwardBlocksOfSm<Size>)
+__global__ void __launch_bounds__(kTallThreads, Size::kHead <= 64 ? 2 : 1)
     attend_tall(Attention a, TallGrid grid, View y, float factor) {
   TallQueries<Size, 1> block(a, grid);
   block.copy_owned(0, a.q);
   int first = block.begin();
-  auto q = left_queries(block);
   float scale = a.temperature * kLog2e;
-  TallRow rows[Size::kM][2];
+  TallRow rows[2];
   typename Size::Results results = {};
-  block.for_each_step(first, [&](int key, int row, int stage, uint64_t bits) {
-    typename Size::Scores scores = {};
-    uint32_t offset = row * Size::kRowBytes;
-    add_tall_dots<Size>(q, lane_of_right<Size>(block.tile(stage, 0) + offset), scores);
-    block.hide(key, bits, scores);
+  block.for_each_tile(first, [&](int number, int stage) {
+    TallScores scores;
+    begin_products();
+    start_dots<Size>(block.owned(0), block.tile(stage, 0), scores);
+    wait_products<0>(scores);
+    block.hide(number, scores);
     advance_softmax<Size>(scores, scale, rows, results);
-    uint32_t values = lane_of_left<Size>(block.tile(stage, 1) + offset);
-#pragma unroll
-    for (int t = 0; t < Size::kN; t += 2) {
-      uint32_t weights[Size::kM][4];
-      round_weights<Size>(scores, t, 0, weights);
-      add_tall_products<Size>(weights, values + t * 8 * Size::kRowBytes, results);
-    }
+    TallWeights<Size> weights(scores);
+    begin_products();
+    weights.start(block.tile(stage, 1), results);
+    commit_products();
+    wait_products<0>(results);
   });
-  float factors[Size::kM][2];
-#pragma unroll
-  for (int r = 0; r < 2 * Size::kM; ++r) {
-    float sum = quad_sum(rows[r / 2][r % 2].sum);
-    factors[r / 2][r % 2] = sum == 0 ? 0 : factor / sum;
-  }
-  store_tall<Size>(a, block.at, y, a.tq, block.warp_i(), block.owned(0), factors, results);
+  float sums[2] = {quad_sum(rows[0].sum), quad_sum(rows[1].sum)};
+  float factors[2] = {sums[0] == 0 ? 0 : factor / sums[0], sums[1] == 0 ? 0 : factor / sums[1]};
+  store_tall<Size>(a, block.at, y, a.tq, block.i0, block.room, factors, results);
 }
 
 }  // namespace
@@ -125,9 +92,9 @@ bool uses_tall(const Attention& a) {
 void run_attention_tall(const Launch& launch) {
   Attention a(launch);
   with_tall_size(a, [&]<class Small>(Small) {
-    using Size = ForwardSize<typename Small::Element, Small::kHead>;
+    using Size = TallSize<typename Small::Element, Small::kHead>;
     TallGrid grid(a, a.tq, 2 * a.tk * a.d * kElementBytes);
-    launch_with_room("attention", attend_tall<Size>, grid.blocks(a), Size::kBlockThreads,
+    launch_with_room("attention", attend_tall<Size>, grid.blocks(a), kTallThreads,
                      TallQueries<Size, 1>::floats(a), a, grid, view_of(launch.out()),
                      launch.factor());
   });

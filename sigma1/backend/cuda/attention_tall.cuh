@@ -1,8 +1,7 @@
 // Attention by tensor cores where there is enough of it to fill the GPU: a block owns 128 rows of
-// results, its warps have 16 or 32 of them each, and go through the other side of the scores tile
-// by tile, which are copied while the tile before is used. Nothing is passed between warps. What a
-// warp reads of a tile serves all its rows: reading shared memory is what limits these kernels next
-// to the tensor cores. Private to this folder; see attention_mma.cuh for kernels that own 16 rows.
+// results, a group of four warps 64 of them, and goes through the other side of the scores tile by
+// tile, which are copied while the tile before is used. Nothing is passed between warps. Private to
+// this folder; see attention_mma.cuh for kernels that own 16 rows.
 //
 // Weights are 2^(logit − reference), where the reference is the largest logit when the row's sums
 // were last shrunk: not before a logit exceeds it by kSlack, which after the first keys is rare.
@@ -10,12 +9,15 @@
 
 #include "sigma1/backend/cuda/attention_mma.cuh"
 #include "sigma1/backend/cuda/tma.cuh"
+#include "sigma1/backend/cuda/wgmma.cuh"
 
 namespace sigma1::cuda {
 
 inline constexpr int kTallRows = 128;  // that a block owns
 inline constexpr int kTallTile = 64;   // rows of the other side that are copied together
-inline constexpr float kSlack = 3;     // in units of log 2
+inline constexpr int kGroupRows = 64, kWarpRows = 16;
+inline constexpr int kTallThreads = kTallRows / kWarpRows * 32;
+inline constexpr float kSlack = 3;  // in units of log 2
 // Weights lie below 2^14, as the kernels for small models have them.
 inline constexpr float kLargestWeight = 14, kWeightShift = kLargestWeight - kSlack;
 
@@ -38,19 +40,22 @@ void with_tall_size(const Attention& a, Run run) {
   }
 }
 
-// kOfWarp rows are a warp's, kColumns those of the scores that it has in registers.
-template <class Number, int kNumbers, int kOfWarp, int kColumns>
+// Rows in shared memory lie in panels of 64 of their numbers, one after the other.
+inline constexpr int kPanel = 64, kPanelBytes = kPanel * kElementBytes;
+
+template <class Number, int kNumbers>
 struct TallSize {
   using Element = Number;
   static constexpr int kHead = kNumbers;  // numbers of a head at most; the rest is zeros
-  static constexpr int kWarpRows = kOfWarp, kStep = kColumns;
-  static constexpr int kM = kOfWarp / 16, kN = kColumns / 8, kTiles = kNumbers / 8;
-  static constexpr int kBlockThreads = kTallRows / kOfWarp * 32;
+  static constexpr int kTiles = kNumbers / 8, kPanels = kNumbers / kPanel;
   static constexpr int kRowBytes = kNumbers * kElementBytes;
   static constexpr int kOwnedBytes = kTallRows * kRowBytes, kTileBytes = kTallTile * kRowBytes;
-  using Scores = float[kM][kN][4];
-  using Results = float[kM][kTiles][4];
+  using Results = float[kTiles][4];
 };
+
+// A warp's 16 rows of scores, with a tile of the other side.
+inline constexpr int kScoreTiles = kTallTile / 8;
+using TallScores = float[kScoreTiles][4];
 
 // Blocks of the heads of one group come one after the other, so that the cache holds what they
 // share; those of a group by tile: where tiles differ, the longest are to come first, and groups
@@ -79,11 +84,10 @@ struct TallGrid {
   }
 };
 
-// Where 16 bytes of a row lie from the first row on: in eight neighbouring rows the same piece is
-// in other banks each.
-template <class Size>
-__device__ uint32_t piece_place(int row, int piece) {
-  return static_cast<uint32_t>(row * Size::kRowBytes + ((piece ^ (row % 8)) * 16));
+// Where 16 bytes of a row lie from the first row of kRows on: see panel_of.
+template <int kRows>
+__device__ int piece_place(int row, int piece) {
+  return (piece / 8 * kRows + row) * kPanelBytes + (piece % 8 ^ row % 8) * 16;
 }
 
 // Rows [first, first + kRows) of one head from `start` on, zeros from `limit` on; asynchronous, by
@@ -91,138 +95,119 @@ __device__ uint32_t piece_place(int row, int piece) {
 template <class Size, int kRows>
 __device__ void copy_tall(const Attention& a, const View& from, int64_t start, int first,
                           int64_t limit, uint32_t to) {
-  constexpr int kEach = 8, kPieces = Size::kHead / kEach, kPass = Size::kBlockThreads / kPieces;
+  constexpr int kEach = 8, kPieces = Size::kHead / kEach, kPass = kTallThreads / kPieces;
   static_assert(kPass % 8 == 0 && kRows % kPass == 0);
-  int row = static_cast<int>(threadIdx.x) / kPieces,
-      piece = static_cast<int>(threadIdx.x) % kPieces;
+  int row = static_cast<int>(threadIdx.x) / kPieces;
+  int piece = static_cast<int>(threadIdx.x) % kPieces;
   const auto* source = static_cast<const typename Size::Element*>(from.data) + start;
   source += (first + row) * a.width + piece * kEach;
   int end = piece * kEach < a.d ? static_cast<int>(limit) - first : 0;
-  to += piece_place<Size>(row, piece);
+  to += piece_place<kRows>(row, piece);
 #pragma unroll
   for (int pass = 0; pass < kRows; pass += kPass) {
-    copy_16_async(to + pass * Size::kRowBytes, source, pass + row < end);
+    copy_16_async(to + pass * kPanelBytes, source, pass + row < end);
     source += kPass * a.width;
   }
 }
 
-// What a lane names of 16 rows as a left factor, or as a right one of products; and as a right one
-// of dots. Numbers from x on, x a multiple of 16, are at (this ^ x · kElementBytes).
-template <class Size>
-__device__ uint32_t lane_of_left(uint32_t rows) {
-  return rows + piece_place<Size>(lane_of_warp() % 16, lane_of_warp() / 16);
-}
-template <class Size>
-__device__ uint32_t lane_of_right(uint32_t rows) {
-  int lane = lane_of_warp();
-  return rows + piece_place<Size>(lane % 8 + lane / 16 * 8, lane / 8 % 2);
+// Until all that the block copies is there, and all threads are done with what was there before.
+__device__ inline void wait_for_copies() {
+  wait_copies<0>();
+  show_to_tensor_cores();
+  __syncthreads();
 }
 
-// The warp's rows as left factors: read from shared memory whenever they are needed, or kept.
+// sums[r][c] = rows_r · columns_c, r of the group's rows of one of the block's tensors, c of a
+// tile; a group of products. Rows are read by the tensor cores every time: where they were kept in
+// registers through the loop over tiles, the compiler (13.0) took those registers for other things.
 template <class Size>
-struct RoomLeft {
-  uint32_t lane;
-
-  __device__ void step(int x, uint32_t (&to)[Size::kM][4]) const {
-#pragma unroll
-    for (int m = 0; m < Size::kM; ++m) {
-      load_matrix_x4(to[m], (lane ^ (x * kElementBytes)) + m * 16 * Size::kRowBytes);
-    }
-  }
-};
-template <class Size>
-struct KeptLeft {
-  uint32_t at[Size::kHead / 16][Size::kM][4];
-
-  __device__ void step(int x, uint32_t (&to)[Size::kM][4]) const {
-#pragma unroll
-    for (int n = 0; n < 4 * Size::kM; ++n) to[n / 4][n % 4] = at[x / 16][n / 4][n % 4];
-  }
-};
-
-// sums[r][c] += left_r · columns_c; `columns` as lane_of_right names the first.
-template <class Size, class Left>
-__device__ void add_tall_dots(const Left& left, uint32_t columns, typename Size::Scores& sums) {
+__device__ void start_dots(uint32_t owned, uint32_t columns, TallScores& sums) {
+  owned += warp_of_block() * kWarpRows / kGroupRows * kGroupRows * kPanelBytes;
 #pragma unroll
   for (int x = 0; x < Size::kHead; x += 16) {
-    uint32_t rows[Size::kM][4];
-    left.step(x, rows);
+    uint32_t panel = x / kPanel * kPanelBytes, offset = x % kPanel * kElementBytes;
+    start_product<typename Size::Element>(sums, panel_of(owned + panel * kTallRows + offset),
+                                          panel_of(columns + panel * kTallTile + offset), x > 0);
+  }
+  commit_products();
+}
+
+// Scores, rounded, as left factors of what is summed over their columns.
+template <class Size>
+struct TallWeights {
+  uint32_t at[kTallTile / 16][4];
+
+  __device__ explicit TallWeights(const TallScores& scores) {
 #pragma unroll
-    for (int n = 0; n < Size::kN; n += 2) {
-      uint32_t b[4];
-      load_matrix_x4(b, (columns ^ (x * kElementBytes)) + n * 8 * Size::kRowBytes);
+    for (int n = 0; n < kTallTile / 4; ++n) {
+      const float* two = &scores[n / 2][n % 2 * 2];
+      at[n / 4][n % 4] = packed<typename Size::Element>(two[0], two[1]);
+    }
+  }
+  // sums_r += Σ over the tile's c of weights[r][c] · rows_c
+  __device__ void start(uint32_t rows, typename Size::Results& sums) const {
 #pragma unroll
-      for (int m = 0; m < Size::kM; ++m) {
-        mma_16x8x16<typename Size::Element>(sums[m][n], rows[m], {b[0], b[1]});
-        mma_16x8x16<typename Size::Element>(sums[m][n + 1], rows[m], {b[2], b[3]});
+    for (int p = 0; p < Size::kPanels; ++p) {
+#pragma unroll
+      for (int c = 0; c < kTallTile; c += 16) {
+        uint64_t panel = panel_of(rows + (p * kTallTile + c) * kPanelBytes);
+        start_product<typename Size::Element, true>(sums + p * kScoreTiles, at[c / 16], panel,
+                                                    true);
       }
     }
   }
-}
-
-// sums_r += Σ over 16 columns c of weights[r][c] · rows_c; `rows` as lane_of_left names the first.
-template <class Size, int kCount>
-__device__ void add_tall_products(const uint32_t (&weights)[kCount][4], uint32_t rows,
-                                  float (&sums)[kCount][Size::kTiles][4]) {
-#pragma unroll
-  for (int n = 0; n < Size::kTiles; n += 2) {
-    uint32_t b[4];
-    load_matrix_x4_transposed(b, rows ^ (n * 8 * kElementBytes));
-#pragma unroll
-    for (int m = 0; m < kCount; ++m) {
-      mma_16x8x16<typename Size::Element>(sums[m][n], weights[m], {b[0], b[1]});
-      mma_16x8x16<typename Size::Element>(sums[m][n + 1], weights[m], {b[2], b[3]});
-    }
-  }
-}
+};
 
 // The largest of a row's scores that the lane has.
-template <class Size>
-__device__ float row_most(const typename Size::Scores& scores, int m, int half) {
+__device__ inline float row_most(const TallScores& scores, int half) {
   float most = -INFINITY;
 #pragma unroll
-  for (int t = 0; t < Size::kN; ++t) {
-    most = fmaxf(most, fmaxf(scores[m][t][2 * half], scores[m][t][2 * half + 1]));
+  for (int t = 0; t < kScoreTiles; ++t) {
+    most = fmaxf(most, fmaxf(scores[t][2 * half], scores[t][2 * half + 1]));
   }
   return most;
 }
 
-// Of 16 columns of scores, from tile t on, as a left factor.
-template <class Size, int kCount>
-__device__ void round_weights(const typename Size::Scores& scores, int t, int to,
-                              uint32_t (&weights)[kCount][4]) {
+// −∞ for scores that are not to be seen, and 0 in `others`: those of columns whose bit is not set,
+// and, in the warp's row r, those from column last + r + 1 on.
+__device__ inline void hide_scores(uint64_t bits, int last, TallScores& scores,
+                                   TallScores* others = nullptr) {
+  if (bits == ~uint64_t{0} && last >= kTallTile - 1) return;
+  bits >>= tile_column(0);
+  last -= tile_column(0);
 #pragma unroll
-  for (int m = 0; m < Size::kM; ++m) {
-    const float(&left)[4] = scores[m][t], (&right)[4] = scores[m][t + 1];
+  for (int n = 0; n < 4; ++n) {
+    int last_of_row = last + tile_row(n);
 #pragma unroll
-    for (int half = 0; half < 2; ++half) {
-      using Element = typename Size::Element;
-      weights[to + m][half] = packed<Element>(left[2 * half], left[2 * half + 1]);
-      weights[to + m][half + 2] = packed<Element>(right[2 * half], right[2 * half + 1]);
+    for (int t = 0; t < kScoreTiles; ++t) {
+      int column = t * 8 + n % 2;
+      if ((bits >> column & 1) != 0 && column <= last_of_row) continue;
+      scores[t][n] = -INFINITY;
+      if (others != nullptr) (*others)[t][n] = 0;
     }
   }
 }
 
-// The warp's rows of results, each times its factor, zeros where that is zero, from row `first` on;
-// `room`: the warp's own rows in shared memory, which no one reads any more.
+// The warp's rows of results, each times its factor, zeros where that is zero, of the block's rows
+// from row `first` on; `room`: the block's own rows in shared memory, which no one reads any more.
 template <class Size>
 __device__ void store_tall(const Attention& a, const Pair& at, const View& to, int64_t rows,
-                           int first, std::byte* room, const float (&factors)[Size::kM][2],
+                           int first, std::byte* room, const float (&factors)[2],
                            const typename Size::Results& sums) {
   bool is_half = to.type == Type::fp16;
   bool wide = (is_half || to.type == Type::bf16) && !to.saturates &&
               reinterpret_cast<uintptr_t>(to.data) % 16 == 0;
-  __syncwarp();
+  int warp_row = warp_of_block() * kWarpRows;
 #pragma unroll
-  for (int n = 0; n < Size::kM * Size::kTiles * 2; ++n) {
-    int m = n / 2 / Size::kTiles, t = n / 2 % Size::kTiles, half = n % 2;
-    int row = m * 16 + tile_row(2 * half);
-    float factor = factors[m][half];
-    float2 two = make_float2(sums[m][t][2 * half] * factor, sums[m][t][2 * half + 1] * factor);
+  for (int n = 0; n < Size::kTiles * 2; ++n) {
+    int t = n / 2, half = n % 2, row = warp_row + tile_row(2 * half);
+    float factor = factors[half];
+    float2 two = make_float2(sums[t][2 * half] * factor, sums[t][2 * half + 1] * factor);
     if (factor == 0) two = make_float2(0, 0);
     if (wide) {
-      auto* place = reinterpret_cast<uint32_t*>(room + piece_place<Size>(row, t)) + tile_pair();
-      *place = is_half ? packed<__half>(two.x, two.y) : packed<__nv_bfloat16>(two.x, two.y);
+      auto* place = reinterpret_cast<uint32_t*>(room + piece_place<kTallRows>(row, t));
+      place[tile_pair()] =
+          is_half ? packed<__half>(two.x, two.y) : packed<__nv_bfloat16>(two.x, two.y);
     } else {
       store_two(a, at, to, rows, first + row, t * 8 + tile_column(0), two);
     }
@@ -233,11 +218,12 @@ __device__ void store_tall(const Attention& a, const Pair& at, const View& to, i
   int piece = lane_of_warp() % kPieces;
   if (piece * kEach >= a.d) return;
   auto* target = static_cast<uint16_t*>(to.data) + at.start(a, rows) + piece * kEach;
-#pragma unroll 4
-  for (int row = lane_of_warp() / kPieces; row < Size::kWarpRows; row += 32 / kPieces) {
+#pragma unroll
+  for (int n = 0; n < kWarpRows; n += 32 / kPieces) {
+    int row = warp_row + n + lane_of_warp() / kPieces;
     if (first + row >= rows) break;
     *reinterpret_cast<uint4*>(target + (first + row) * a.width) =
-        *reinterpret_cast<const uint4*>(room + piece_place<Size>(row, piece));
+        *reinterpret_cast<const uint4*>(room + piece_place<kTallRows>(row, piece));
   }
 }
 

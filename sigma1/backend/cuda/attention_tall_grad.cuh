@@ -7,13 +7,6 @@
 
 namespace sigma1::cuda {
 
-// Two results for each row, and two kinds of scores: fewer rows of long ones.
-template <class Number, int kNumbers>
-using GradSize = TallSize<Number, kNumbers, kNumbers <= 64 ? 32 : 16, 32>;
-
-template <class Size>
-constexpr int kGradBlocksOfSm = Size::kHead <= 64 ? 2 : 1;
-
 // Gradients of logits of fp16 could leave its range.
 template <class Size>
 constexpr bool kNeedsPower = std::is_same_v<typename Size::Element, __half>;
@@ -32,5 +25,10 @@ struct TallRooms {
 // dk and dv, once the rooms are filled.
 void run_tall_keys(const Attention& a, const TallRooms& rooms, const Gradient& dk,
                    const Gradient& dv);
+
+// All three where a block has room for a whole head, without a workspace; see
+// attention_tall_whole.cu.
+bool uses_whole(const Attention& a);
+void run_attention_grad_whole(const Launch& launch);
 
 }  // namespace sigma1::cuda

@@ -12,17 +12,15 @@ namespace {
 
 template <class Size>
 struct TallKeys {
-  static constexpr int kM = Size::kM;
   static constexpr int kTilesPlace = 2 * Size::kOwnedBytes;
   static constexpr int kRowsPlace = kTilesPlace + 4 * Size::kTileBytes;
   static constexpr int kFloats = kRowsPlace / 4 + 4 * kTallTile;
-  using Scores = typename Size::Scores;
 
   const Attention& a;
   const TallRooms& rooms;
   Pair at;
-  int j0, warp_row;  // the block's first key, and which of the rows is the warp's first
-  int first;         // tile of queries that see any of the keys
+  int j0;     // the block's first key
+  int first;  // tile of queries that see any of the keys
   std::byte* room = shared_memory();
 
   // The first keys have the most queries.
@@ -31,13 +29,13 @@ struct TallKeys {
         rooms(from),
         at(grid.pair(of)),
         j0(at.tile * kTallRows),
-        warp_row(warp_of_block() * Size::kWarpRows),
         first(of.causal ? j0 / kTallTile : 0) {}
 
-  __device__ int warp_j() const { return j0 + warp_row; }
-  // The warp's rows of keys (0) or values (1), and tiles of queries (0) and gradients (1).
-  __device__ std::byte* owned(int which) const {
-    return room + which * Size::kOwnedBytes + warp_row * Size::kRowBytes;
+  __device__ int warp_j() const { return j0 + warp_of_block() * kWarpRows; }
+  __device__ int group_j() const { return warp_j() / kGroupRows * kGroupRows; }
+  // Keys (0) or values (1), and tiles of queries (0) and gradients (1).
+  __device__ uint32_t owned(int which) const {
+    return shared_address(room) + which * Size::kOwnedBytes;
   }
   __device__ uint32_t tile(int stage, int which) const {
     return shared_address(room) + kTilesPlace + (2 * stage + which) * Size::kTileBytes;
@@ -48,9 +46,8 @@ struct TallKeys {
   }
   __device__ void copy_owned() const {
     int64_t start = at.start(a, a.tk);
-    uint32_t to = shared_address(room);
-    copy_tall<Size, kTallRows>(a, a.k, start, j0, a.tk, to);
-    copy_tall<Size, kTallRows>(a, a.v, start, j0, a.tk, to + Size::kOwnedBytes);
+    copy_tall<Size, kTallRows>(a, a.k, start, j0, a.tk, owned(0));
+    copy_tall<Size, kTallRows>(a, a.v, start, j0, a.tk, owned(1));
   }
   __device__ void copy_tile(int number, int stage) const {
     constexpr int kEach = 4, kPieces = kTallTile / kEach;
@@ -71,105 +68,112 @@ struct TallKeys {
   __device__ Power power() const {
     float bound = 0;
     if constexpr (!kNeedsPower<Size>) return Power(bound);
-    const float* bounds = rooms.bounds + int64_t{at.pair} * (rooms.rows / Size::kWarpRows);
-    int from = first * kTallTile / Size::kWarpRows + static_cast<int>(threadIdx.x);
-    for (int n = from; n < rooms.rows / Size::kWarpRows; n += Size::kBlockThreads) {
-      bound = fmaxf(bound, bounds[n]);
-    }
+    int count = rooms.rows / kWarpRows;
+    const float* bounds = rooms.bounds + int64_t{at.pair} * count;
+    int from = first * kTallTile / kWarpRows + static_cast<int>(threadIdx.x);
+    for (int n = from; n < count; n += kTallThreads) bound = fmaxf(bound, bounds[n]);
     return Power(block_max(bound));
   }
   __device__ bool shows(int key) const {
     return key < a.tk && (!a.has_mask || load(a.mask, at.batch * a.tk + key) > 0);
   }
-  // visit(query, its row of the tile, stage) for all steps that the warp has; `has`: whether any.
+  // Whether the group of warps has any key that is seen.
+  __device__ bool has_keys() const {
+    int key = group_j() + lane_of_warp();
+    return __any_sync(~0U, shows(key) || shows(key + 32));
+  }
+  // visit(number, stage) for all tiles that the group of warps has; copies of the first have begun.
   template <class Visit>
-  __device__ void for_each_step(bool has, Visit visit) const {
-    copy_tile(first, 0);
-    wait_copies<0>();
-    __syncthreads();
+  __device__ void for_each_tile(Visit visit) const {
+    bool has = has_keys();
     int stage = 0;
     for (int number = first; number * kTallTile < a.tq; ++number, stage ^= 1) {
       copy_tile(number + 1, stage ^ 1);
-#pragma unroll 1
-      for (int row = 0; has && row < kTallTile; row += Size::kStep) {
-        int query = number * kTallTile + row;
-        bool skips = query >= a.tq || (a.causal && query + Size::kStep <= warp_j());
-        if (!skips) visit(query, row, stage);
-      }
-      wait_copies<0>();
-      __syncthreads();
+      bool sees = !a.causal || (number + 1) * kTallTile > group_j();
+      if (has && sees) visit(number, stage);
+      wait_for_copies();
     }
   }
-  // Probabilities times 2^14 take the place of dot products, and gradients of logits times `scale`
-  // that of the gradients of probabilities.
-  __device__ void softmax_grad(int query, const float* shifts, const float* means, float scale,
-                               Scores& scores, Scores& dscores) const {
-    float logit_scale = a.temperature * kLog2e;
-    bool whole = !a.causal || query >= warp_j() + Size::kWarpRows - 1;
+  // Probabilities times 2^14 take the place of dot products; none where a query does not see.
+  __device__ void softmax(int number, int stage, TallScores& scores) const {
+    float scale = a.temperature * kLog2e;
+    const float* shifts = numbers(stage, 0) + tile_column(0);
+    int query = number * kTallTile;
+    bool whole = !a.causal || query >= warp_j() + kWarpRows - 1;
     int behind = query + tile_column(0) - warp_j() - tile_row(0);
 #pragma unroll
-    for (int t = 0; t < Size::kN; ++t) {
-      auto shift = *reinterpret_cast<const float2*>(shifts + t * 8 + tile_column(0));
-      auto mean = *reinterpret_cast<const float2*>(means + t * 8 + tile_column(0));
-      mean = make_float2(mean.x * scale, mean.y * scale);
+    for (int t = 0; t < kScoreTiles; ++t) {
+      auto shift = *reinterpret_cast<const float2*>(shifts + t * 8);
 #pragma unroll
-      for (int n = 0; n < kM * 4; ++n) {
-        int m = n / 4, of_row = n % 4, distance = behind + t * 8 + n % 2 - m * 16 - of_row / 2 * 8;
-        float p =
-            fast_exp2(fmaf(scores[m][t][of_row], logit_scale, n % 2 == 0 ? shift.x : shift.y));
-        if (!whole && distance < 0) p = 0;
-        float& dscore = dscores[m][t][of_row];
-        dscore = p * fmaf(dscore, scale, n % 2 == 0 ? -mean.x : -mean.y);
-        scores[m][t][of_row] = p;
+      for (int n = 0; n < 4; ++n) {
+        float p = fast_exp2(fmaf(scores[t][n], scale, n % 2 == 0 ? shift.x : shift.y));
+        int distance = behind + t * 8 + n % 2 - n / 2 * 8;
+        scores[t][n] = !whole && distance < 0 ? 0 : p;
       }
     }
   }
-  __device__ void add_step(int query, int row, int stage, float scale,
-                           typename Size::Results& of_keys,
-                           typename Size::Results& of_values) const {
-    Scores scores = {}, dscores = {};
-    RoomLeft<Size> keys{lane_of_left<Size>(shared_address(owned(0)))};
-    RoomLeft<Size> values{keys.lane + Size::kOwnedBytes};
-    uint32_t queries = tile(stage, 0) + row * Size::kRowBytes;
-    uint32_t columns = lane_of_right<Size>(queries), summed = lane_of_left<Size>(queries);
-    add_tall_dots<Size>(keys, columns, scores);
-    add_tall_dots<Size>(values, columns + Size::kTileBytes, dscores);
-    softmax_grad(query, numbers(stage, 0) + row, numbers(stage, 1) + row, scale, scores, dscores);
+  // Gradients of logits times `scale` take the place of those of probabilities.
+  __device__ void grade(int stage, float scale, const TallScores& weights,
+                        TallScores& dscores) const {
+    const float* means = numbers(stage, 1) + tile_column(0);
 #pragma unroll
-    for (int t = 0; t < Size::kN; t += 2) {
-      uint32_t weights[kM][4], from = summed + t * 8 * Size::kRowBytes;
-      round_weights<Size>(scores, t, 0, weights);
-      add_tall_products<Size>(weights, from + Size::kTileBytes, of_values);
-      round_weights<Size>(dscores, t, 0, weights);
-      add_tall_products<Size>(weights, from, of_keys);
+    for (int t = 0; t < kScoreTiles; ++t) {
+      auto mean = *reinterpret_cast<const float2*>(means + t * 8);
+      mean = make_float2(mean.x * scale, mean.y * scale);
+#pragma unroll
+      for (int n = 0; n < 4; ++n) {
+        dscores[t][n] = weights[t][n] * fmaf(dscores[t][n], scale, n % 2 == 0 ? -mean.x : -mean.y);
+      }
     }
   }
 };
 
+// What one tile of queries adds; products go on while probabilities are found.
 template <class Size>
-__global__ void __launch_bounds__(Size::kBlockThreads, kGradBlocksOfSm<Size>)
+__device__ void add_queries(const TallKeys<Size>& block, int number, int stage, float scale,
+                            typename Size::Results& of_keys, typename Size::Results& of_values) {
+  TallScores scores, dscores;
+  begin_products();
+  start_dots<Size>(block.owned(0), block.tile(stage, 0), scores);
+  start_dots<Size>(block.owned(1), block.tile(stage, 1), dscores);
+  wait_products<1>(scores);
+  block.softmax(number, stage, scores);
+  TallWeights<Size> weights(scores);
+  begin_products();
+  weights.start(block.tile(stage, 1), of_values);
+  commit_products();
+  wait_products<1>(dscores);
+  block.grade(stage, scale, scores, dscores);
+  TallWeights<Size> dweights(dscores);
+  begin_products();
+  dweights.start(block.tile(stage, 0), of_keys);
+  commit_products();
+  wait_products<0>(of_values);
+  wait_products<0>(of_keys);
+}
+
+template <class Size>
+__global__ void __launch_bounds__(kTallThreads, 1)
     grad_tall_keys(Attention a, TallGrid grid, TallRooms rooms, Gradient dk, Gradient dv) {
   TallKeys<Size> block(a, grid, rooms);
   block.copy_owned();
+  block.copy_tile(block.first, 0);
   Power power = block.power();
-  bool has = false;
-  for (int row = lane_of_warp(); row < Size::kWarpRows; row += 32) {
-    has = has || block.shows(block.warp_j() + row);
-  }
-  has = __any_sync(~0U, has);
+  wait_for_copies();
   typename Size::Results of_keys = {}, of_values = {};
-  block.for_each_step(has, [&](int query, int row, int stage) {
-    block.add_step(query, row, stage, power.scale * kOfWeights, of_keys, of_values);
+  block.for_each_tile([&](int number, int stage) {
+    add_queries<Size>(block, number, stage, power.scale * kOfWeights, of_keys, of_values);
   });
-  float keys[Size::kM][2], values[Size::kM][2];
+  float keys[2], values[2];
 #pragma unroll
-  for (int r = 0; r < 2 * Size::kM; ++r) {
-    bool shows = block.shows(block.warp_j() + r / 2 * 16 + tile_row(r % 2 * 2));
-    keys[r / 2][r % 2] = shows ? dk.factor * power.inverse : 0;
-    values[r / 2][r % 2] = shows ? dv.factor * kOfWeights : 0;
+  for (int half = 0; half < 2; ++half) {
+    bool shows = block.shows(block.warp_j() + tile_row(2 * half));
+    keys[half] = shows ? dk.factor * power.inverse : 0;
+    values[half] = shows ? dv.factor * kOfWeights : 0;
   }
-  store_tall<Size>(a, block.at, dk.to, a.tk, block.warp_j(), block.owned(0), keys, of_keys);
-  store_tall<Size>(a, block.at, dv.to, a.tk, block.warp_j(), block.owned(1), values, of_values);
+  store_tall<Size>(a, block.at, dk.to, a.tk, block.j0, block.room, keys, of_keys);
+  store_tall<Size>(a, block.at, dv.to, a.tk, block.j0, block.room + Size::kOwnedBytes, values,
+                   of_values);
 }
 
 }  // namespace
@@ -177,9 +181,9 @@ __global__ void __launch_bounds__(Size::kBlockThreads, kGradBlocksOfSm<Size>)
 void run_tall_keys(const Attention& a, const TallRooms& rooms, const Gradient& dk,
                    const Gradient& dv) {
   with_tall_size(a, [&]<class Small>(Small) {
-    using Size = GradSize<typename Small::Element, Small::kHead>;
+    using Size = TallSize<typename Small::Element, Small::kHead>;
     TallGrid grid(a, a.tk, 2 * a.tq * a.d * kElementBytes);
-    launch_with_room("attention", grad_tall_keys<Size>, grid.blocks(a), Size::kBlockThreads,
+    launch_with_room("attention", grad_tall_keys<Size>, grid.blocks(a), kTallThreads,
                      TallKeys<Size>::kFloats, a, grid, rooms, dk, dv);
   });
 }

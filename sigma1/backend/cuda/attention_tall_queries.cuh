@@ -16,25 +16,25 @@ struct TallQueries {
 
   const Attention& a;
   Pair at;
-  int i0, warp_row;  // the block's first query, and which of the rows is the warp's first
-  int end;           // tiles of keys that any of the queries sees
+  int i0;      // the block's first query
+  int warp_i;  // the warp's
+  int end;     // tiles of keys that any of the queries sees
   std::byte* room = shared_memory();
 
   static int floats(const Attention& of) {
     int64_t words = of.has_mask ? ceil_div(of.tk, kTallTile) * 2 : 0;
     return kSeenPlace / 4 + static_cast<int>(words);
   }
-  __device__ TallQueries(const Attention& of, const TallGrid& grid)
-      : a(of), at(grid.pair(of)), warp_row(warp_of_block() * Size::kWarpRows) {
+  __device__ TallQueries(const Attention& of, const TallGrid& grid) : a(of), at(grid.pair(of)) {
     // The last queries see the most keys.
     i0 = (grid.tiles - 1 - at.tile) * kTallRows;
+    warp_i = i0 + warp_of_block() * kWarpRows;
     auto keys = static_cast<int>(a.causal ? min(a.tk, int64_t{i0} + kTallRows) : a.tk);
     end = (keys + kTallTile - 1) / kTallTile;
   }
-  __device__ int warp_i() const { return i0 + warp_row; }
-  // The warp's rows of an owned tensor, and tiles of keys (0) and values (1).
-  __device__ std::byte* owned(int which) const {
-    return room + which * Size::kOwnedBytes + warp_row * Size::kRowBytes;
+  // An owned tensor, and tiles of keys (0) and values (1).
+  __device__ uint32_t owned(int which) const {
+    return shared_address(room) + which * Size::kOwnedBytes;
   }
   __device__ uint32_t tile(int stage, int which) const {
     return shared_address(room) + kTilesPlace + (2 * stage + which) * Size::kTileBytes;
@@ -42,8 +42,7 @@ struct TallQueries {
   __device__ uint32_t* words() const { return reinterpret_cast<uint32_t*>(room + kSeenPlace); }
 
   __device__ void copy_owned(int which, const View& from) const {
-    copy_tall<Size, kTallRows>(a, from, at.start(a, a.tq), i0, a.tq,
-                               shared_address(room) + which * Size::kOwnedBytes);
+    copy_tall<Size, kTallRows>(a, from, at.start(a, a.tq), i0, a.tq, owned(which));
   }
   __device__ void copy_tile(int number, int stage) const {
     if (number < end) {
@@ -57,7 +56,7 @@ struct TallQueries {
   // Where there is a mask: a bit for each key that it shows.
   __device__ void find_seen() const {
     int lane = lane_of_warp();
-    for (int word = warp_of_block(); word < 2 * end; word += Size::kBlockThreads / 32) {
+    for (int word = warp_of_block(); word < 2 * end; word += kTallThreads / 32) {
       int key = word * 32 + lane;
       bool shows = key < a.tk && load(a.mask, at.batch * a.tk + key) > 0;
       unsigned bits = __ballot_sync(~0U, shows);
@@ -80,52 +79,24 @@ struct TallQueries {
     if (a.has_mask) find_seen();
     int first = next(0);
     copy_tile(first, 0);
-    wait_copies<0>();
-    __syncthreads();
+    wait_for_copies();
     return first;
   }
-  // visit(key, its row of the tile, stage, bits of keys seen) for all steps that the warp has.
+  // visit(number, stage) for all tiles that the group of warps has, from `first` on.
   template <class Visit>
-  __device__ void for_each_step(int first, Visit visit) const {
-    constexpr uint64_t kAll = ~uint64_t{0} >> (64 - Size::kStep);
-    int stage = 0;
+  __device__ void for_each_tile(int first, Visit visit) const {
+    int stage = 0, beyond = (warp_i / kGroupRows + 1) * kGroupRows;
     for (int number = first; number < end; stage ^= 1) {
       int then = next(number + 1);
       copy_tile(then, stage ^ 1);
-      uint64_t of_tile = seen(number);
-#pragma unroll 1
-      for (int row = 0; row < kTallTile; row += Size::kStep) {
-        int key = number * kTallTile + row;
-        uint64_t bits = of_tile >> row & kAll;
-        bool skips = bits == 0 || (a.causal && key >= warp_i() + Size::kWarpRows);
-        if (!skips) visit(key, row, stage, bits);
-      }
-      wait_copies<0>();
-      __syncthreads();
+      if (!a.causal || number * kTallTile < beyond) visit(number, stage);
+      wait_for_copies();
       number = then;
     }
   }
-  // −∞ for scores that are not to be seen, and 0 in `others`.
-  __device__ void hide(int key, uint64_t bits, typename Size::Scores& scores,
-                       typename Size::Scores* others = nullptr) const {
-    bool whole = bits == ~uint64_t{0} >> (64 - Size::kStep);
-    if (whole && (!a.causal || key + Size::kStep - 1 <= warp_i())) return;
-    bits >>= tile_column(0);
-#pragma unroll
-    for (int m = 0; m < Size::kM; ++m) {
-#pragma unroll
-      for (int n = 0; n < 4; ++n) {
-        int last = warp_i() + m * 16 + tile_row(n) - key - tile_column(0);
-        if (!a.causal) last = kTallTile;
-#pragma unroll
-        for (int t = 0; t < Size::kN; ++t) {
-          int column = t * 8 + n % 2;
-          if ((bits >> column & 1) != 0 && column <= last) continue;
-          scores[m][t][n] = -INFINITY;
-          if (others != nullptr) (*others)[m][t][n] = 0;
-        }
-      }
-    }
+  __device__ void hide(int number, TallScores& scores, TallScores* others = nullptr) const {
+    int last = a.causal ? warp_i - number * kTallTile : kTallTile;
+    hide_scores(seen(number), last, scores, others);
   }
 };
 
