@@ -161,8 +161,9 @@ class Placer {
       for (const RowParts::Part& part : each.parts) {
         auto index = static_cast<size_t>(id(part.value));
         root_[index] = whole;
-        parts_[id(part.value)] = {part.first * element_bytes(types_[index].kind, types_[index].cast),
-                                  each.whole.type().dim(-1)};
+        parts_[id(part.value)] = {
+            part.first * element_bytes(types_[index].kind, types_[index].cast),
+            each.whole.type().dim(-1)};
       }
       std::erase_if(groups_, [&](const NodeGroup& group) {
         return group.nodes.size() == 1 && group.nodes.front() == each.node;

@@ -42,6 +42,7 @@ class Operands {
 std::shared_ptr<Graph> products_alone(const Graph& graph) {
   auto alone = std::make_shared<Graph>();
   Operands operands(*alone);
+  Value last;
   for (const Node& node : graph.nodes()) {
     for (const MatrixProduct& each : matrix_products(node)) {
       Shape left{each.b, each.n}, right{each.n, each.m};
@@ -57,10 +58,14 @@ std::shared_ptr<Graph> products_alone(const Graph& graph) {
       Value x = operands.get(left, of_left);
       Value w = operands.get(right, of_right);
       Value y = matmul(x, w, {.right = turned});
-      alone->node(y.node).storage = {storage(node, 0)};
-      alone->mark_output(fmt::format("product{}", alone->outputs().size()), y);
+      Cast result = storage(node, 0);
+      if (result.format.bits() == 8) result = Cast{find_format("fp16").format};
+      alone->node(y.node).storage = {result};
+      last = y;
     }
   }
+  // One output is enough: the others' memory is used again.
+  if (last) alone->mark_output("last", last);
   return alone;
 }
 

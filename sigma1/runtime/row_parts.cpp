@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <set>
 
+#include "sigma1/backend/node_call.h"
 #include "sigma1/graph/rewrite.h"
 #include "sigma1/ops/shape.h"
+#include "sigma1/runtime/store.h"
 
 namespace sigma1 {
 namespace {

@@ -1,5 +1,5 @@
-// Nodes that only cut a tensor along its last axis, or put one together, need not run where all that
-// read or write the parts step over the rest of a row: then the parts lie inside the whole.
+// Nodes that only cut a tensor along its last axis, or put one together, need not run where all
+// that read or write the parts step over the rest of a row: then the parts lie inside the whole.
 #pragma once
 
 #include <vector>

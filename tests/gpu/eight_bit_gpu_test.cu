@@ -82,7 +82,8 @@ TEST_F(EightBits, GiveTheProductsOfTheCpu) {
   }
 }
 
-// The error of a long sum, in fp32, where it is summed as asked and by default.
+// The error of a long sum, in fp32, where it is summed as asked and by default. The exact way adds
+// up in fp32 what tensor cores sum of some 128 terms, whose last of 14 bits is off by half.
 TEST_F(EightBits, SumAsAsked) {
   constexpr LayerSizes kSizes{16384, 128, 256};
   auto graph = layer_graph(kSizes, "fp32");
@@ -101,7 +102,7 @@ TEST_F(EightBits, SumAsAsked) {
   double by_length = error_on("cuda"), exact = error_on("cuda+exact-sums");
   double fast = error_on("cuda+fast-sums");
   EXPECT_EQ(by_length, exact);
-  EXPECT_LE(exact, 1e-4);
+  EXPECT_LE(exact, 2e-4);
   EXPECT_GT(fast, 2 * exact);
   EXPECT_LE(fast, 1e-2);
 }

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "sigma1/backend/cuda/device.h"
+#include "sigma1/runtime/row_parts.h"
 #include "tests/runtime/run_program.h"
 
 namespace sigma1 {
@@ -51,6 +52,23 @@ TEST_F(CudaProgram, GivesTheSameBitsAgain) {
       EXPECT_EQ(first, bits()) << each.name << " in " << precision;
     }
   }
+}
+
+// Queries, keys and values are read out of one product's rows, and their gradients written so.
+TEST_F(CudaProgram, AttendsToPartsOfRows) {
+  TrainingCase wide{"gpt",
+                    "gpt",
+                    {.batch = 25,
+                     .time = 128,
+                     .width = 256,
+                     .hidden = 256,
+                     .depth = 1,
+                     .heads = 4,
+                     .vocabulary = 64,
+                     .residual = "running-mean"}};
+  auto graph = lowered(wide, Precision::named("fp16"));
+  EXPECT_EQ(find_row_parts(*graph, cuda_device()).size(), 2U);
+  expect_cpu(wide, "fp16", 2e-2);
 }
 
 }  // namespace

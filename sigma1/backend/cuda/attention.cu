@@ -6,9 +6,12 @@
 #include <cmath>
 
 #include "sigma1/backend/cuda/attention_mma.cuh"
+#include "sigma1/backend/cuda/attention_parts.cuh"
+#include "sigma1/backend/cuda/attention_tall.cuh"
 #include "sigma1/backend/cuda/attention_widened.cuh"
 #include "sigma1/backend/cuda/kernel_table.h"
 #include "sigma1/backend/cuda/product.cuh"
+#include "sigma1/backend/node_call.h"
 
 namespace sigma1::cuda {
 namespace {
@@ -90,6 +93,14 @@ void run_attention(const Launch& given) {
 
 int64_t attention_workspace(const Launch& launch) { return WidenedInputs(launch).bytes(); }
 
+bool is_tall(const Graph& graph, int node) {
+  const OpDef* op = graph.node(node).op;
+  if (op != &attention_op && op != &attention_grad_op) return false;
+  NodeCall call(graph, node);
+  Attention a(call.launch());
+  return uses_tensor_cores(a) && uses_tall(a);
+}
+
 constexpr Kernel kKernels[] = {
     {&attention_op, run_attention, attention_workspace},
     {&attention_grad_op, run_attention_grad, attention_grad_workspace},
@@ -105,6 +116,7 @@ Attention::Attention(const Launch& launch)
       tq(launch.in(0).shape[1]),
       tk(launch.in(1).shape[1]),
       width(launch.in(0).shape[2]),
+      pitch(launch.in(0).pitch > 0 ? launch.in(0).pitch : width),
       heads(static_cast<int>(launch.attr<int64_t>("heads"))),
       d(static_cast<int>(width / heads)),
       causal(launch.attr<bool>("causal")),
@@ -120,6 +132,17 @@ Attention::Attention(const Launch& launch)
   if (has_relative) relative = view_of(launch.in(next++));
   if (has_mask) mask = view_of(launch.in(next++));
   if (next < launch.inputs.size()) dy = view_of(launch.in(next));
+}
+
+bool attention_takes_parts(const Graph& graph, int node, size_t input) {
+  // q, k and v are all parts of one tensor, or none is.
+  const std::vector<Value>& inputs = graph.node(node).inputs;
+  if (input > 2 || !is_tall(graph, node)) return false;
+  return inputs[0].node == inputs[1].node && inputs[1].node == inputs[2].node;
+}
+
+bool attention_gives_parts(const Graph& graph, int node) {
+  return graph.node(node).op == &attention_grad_op && is_tall(graph, node);
 }
 
 std::span<const Kernel> attention_kernels() { return kKernels; }

@@ -56,7 +56,7 @@ template <class Size>
 __global__ void __launch_bounds__(kTallThreads, Size::kHead <= 64 ? 2 : 1)
     attend_tall(Attention a, TallGrid grid, View y, float factor) {
   TallQueries<Size, 1> block(a, grid);
-  block.copy_owned(0, a.q);
+  block.copy_owned(0, a.q, a.pitch);
   int first = block.begin();
   float scale = a.temperature * kLog2e;
   TallRow rows[2];
@@ -76,7 +76,7 @@ __global__ void __launch_bounds__(kTallThreads, Size::kHead <= 64 ? 2 : 1)
   });
   float sums[2] = {quad_sum(rows[0].sum), quad_sum(rows[1].sum)};
   float factors[2] = {sums[0] == 0 ? 0 : factor / sums[0], sums[1] == 0 ? 0 : factor / sums[1]};
-  store_tall<Size>(a, block.at, y, a.tq, block.i0, block.room, factors, results);
+  store_tall<Size>(a, block.at, y, a.width, a.tq, block.i0, block.room, factors, results);
 }
 
 }  // namespace

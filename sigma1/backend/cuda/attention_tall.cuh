@@ -90,23 +90,23 @@ __device__ int piece_place(int row, int piece) {
   return (piece / 8 * kRows + row) * kPanelBytes + (piece % 8 ^ row % 8) * 16;
 }
 
-// Rows [first, first + kRows) of one head from `start` on, zeros from `limit` on; asynchronous, by
-// all threads of the block.
+// Rows [first, first + kRows) of one head of a tensor of `rows` vectors a sample, zeros behind the
+// last; asynchronous, by all threads of the block.
 template <class Size, int kRows>
-__device__ void copy_tall(const Attention& a, const View& from, int64_t start, int first,
-                          int64_t limit, uint32_t to) {
+__device__ void copy_tall(const Attention& a, const Pair& at, const View& from, int64_t pitch,
+                          int64_t rows, int first, uint32_t to) {
   constexpr int kEach = 8, kPieces = Size::kHead / kEach, kPass = kTallThreads / kPieces;
   static_assert(kPass % 8 == 0 && kRows % kPass == 0);
   int row = static_cast<int>(threadIdx.x) / kPieces;
   int piece = static_cast<int>(threadIdx.x) % kPieces;
-  const auto* source = static_cast<const typename Size::Element*>(from.data) + start;
-  source += (first + row) * a.width + piece * kEach;
-  int end = piece * kEach < a.d ? static_cast<int>(limit) - first : 0;
+  const auto* source = static_cast<const typename Size::Element*>(from.data);
+  source += (at.batch * rows + first + row) * pitch + at.head * a.d + piece * kEach;
+  int end = piece * kEach < a.d ? static_cast<int>(rows) - first : 0;
   to += piece_place<kRows>(row, piece);
 #pragma unroll
   for (int pass = 0; pass < kRows; pass += kPass) {
     copy_16_async(to + pass * kPanelBytes, source, pass + row < end);
-    source += kPass * a.width;
+    source += kPass * pitch;
   }
 }
 
@@ -188,12 +188,46 @@ __device__ inline void hide_scores(uint64_t bits, int last, TallScores& scores,
   }
 }
 
+// As store_tall, of 8 bits: a row's codes lie side by side in the room, 16 bytes more apart than
+// they take, so that eight rows are in different banks.
+template <class Size>
+__device__ void store_tall_bytes(const Attention& a, const Pair& at, const View& to, int64_t pitch,
+                                 int64_t rows, int first, std::byte* room,
+                                 const float (&factors)[2], const typename Size::Results& sums) {
+  constexpr int kStride = Size::kHead + 16, kEach = 16, kPieces = Size::kHead / kEach;
+  __nv_saturation_t saturation = to.saturates ? __NV_SATFINITE : __NV_NOSAT;
+  __nv_fp8_interpretation_t format = to.type == Type::e4m3 ? __NV_E4M3 : __NV_E5M2;
+  int warp_row = warp_of_block() * kWarpRows;
+#pragma unroll
+  for (int n = 0; n < Size::kTiles * 2; ++n) {
+    int t = n / 2, half = n % 2, row = warp_row + tile_row(2 * half);
+    float factor = factors[half];
+    float2 two = make_float2(sums[t][2 * half] * factor, sums[t][2 * half + 1] * factor);
+    if (factor == 0) two = make_float2(0, 0);
+    *reinterpret_cast<uint16_t*>(room + row * kStride + t * 8 + tile_column(0)) =
+        __nv_cvt_float2_to_fp8x2(two, saturation, format);
+  }
+  __syncwarp();
+  int piece = lane_of_warp() % kPieces;
+  auto* target = static_cast<uint8_t*>(to.data) + at.head * a.d + piece * kEach;
+#pragma unroll
+  for (int n = 0; n < kWarpRows; n += 32 / kPieces) {
+    int row = warp_row + n + lane_of_warp() / kPieces;
+    if (piece * kEach >= a.d || first + row >= rows) break;
+    *reinterpret_cast<uint4*>(target + (at.batch * rows + first + row) * pitch) =
+        *reinterpret_cast<const uint4*>(room + row * kStride + piece * kEach);
+  }
+}
+
 // The warp's rows of results, each times its factor, zeros where that is zero, of the block's rows
 // from row `first` on; `room`: the block's own rows in shared memory, which no one reads any more.
 template <class Size>
-__device__ void store_tall(const Attention& a, const Pair& at, const View& to, int64_t rows,
-                           int first, std::byte* room, const float (&factors)[2],
+__device__ void store_tall(const Attention& a, const Pair& at, const View& to, int64_t pitch,
+                           int64_t rows, int first, std::byte* room, const float (&factors)[2],
                            const typename Size::Results& sums) {
+  if ((to.type == Type::e4m3 || to.type == Type::e5m2) && a.d % 16 == 0) {
+    return store_tall_bytes<Size>(a, at, to, pitch, rows, first, room, factors, sums);
+  }
   bool is_half = to.type == Type::fp16;
   bool wide = (is_half || to.type == Type::bf16) && !to.saturates &&
               reinterpret_cast<uintptr_t>(to.data) % 16 == 0;
@@ -209,20 +243,21 @@ __device__ void store_tall(const Attention& a, const Pair& at, const View& to, i
       place[tile_pair()] =
           is_half ? packed<__half>(two.x, two.y) : packed<__nv_bfloat16>(two.x, two.y);
     } else {
-      store_two(a, at, to, rows, first + row, t * 8 + tile_column(0), two);
+      int64_t x = t * 8 + tile_column(0), of_sample = first + row;
+      bool exists = of_sample < rows && x < a.d;
+      if (exists) store_two(to, (at.batch * rows + of_sample) * pitch + at.head * a.d + x, two);
     }
   }
   if (!wide) return;
   __syncwarp();
   constexpr int kEach = 8, kPieces = Size::kHead / kEach;
   int piece = lane_of_warp() % kPieces;
-  if (piece * kEach >= a.d) return;
-  auto* target = static_cast<uint16_t*>(to.data) + at.start(a, rows) + piece * kEach;
+  auto* target = static_cast<uint16_t*>(to.data) + at.head * a.d + piece * kEach;
 #pragma unroll
   for (int n = 0; n < kWarpRows; n += 32 / kPieces) {
     int row = warp_row + n + lane_of_warp() / kPieces;
-    if (first + row >= rows) break;
-    *reinterpret_cast<uint4*>(target + (first + row) * a.width) =
+    if (piece * kEach >= a.d || first + row >= rows) break;
+    *reinterpret_cast<uint4*>(target + (at.batch * rows + first + row) * pitch) =
         *reinterpret_cast<const uint4*>(room + piece_place<kTallRows>(row, piece));
   }
 }

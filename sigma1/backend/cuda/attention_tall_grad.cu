@@ -178,15 +178,16 @@ struct TallGradBlock : TallQueries<Size, 2> {
 
 template <class Size>
 __global__ void __launch_bounds__(kTallThreads, 1)
-    grad_tall_queries(Attention a, TallGrid grid, TallRooms rooms, Gradient dq) {
+    grad_tall_queries(Attention a, TallGrid grid, TallRooms rooms, TallGradient dq) {
   TallGradBlock<Size> block(a, grid);
-  block.copy_owned(0, a.q);
-  block.copy_owned(1, a.dy);
+  block.copy_owned(0, a.q, a.pitch);
+  block.copy_owned(1, a.dy, a.width);
   int first = block.begin();
   block.for_each_tile(first, [&](int number, int stage) { block.add_tile(number, stage); });
   float factors[2];
   block.finish(rooms, dq.factor, factors);
-  store_tall<Size>(a, block.at, dq.to, a.tq, block.i0, block.room, factors, block.gradients);
+  store_tall<Size>(a, block.at, dq.to, dq.pitch, a.tq, block.i0, block.room, factors,
+                   block.gradients);
 }
 
 }  // namespace
@@ -213,10 +214,9 @@ void run_attention_grad_tall(const Launch& launch) {
     TallGrid grid(a, a.tq, 2 * a.tk * a.d * kElementBytes);
     launch_with_room("attention", grad_tall_queries<Size>, grid.blocks(a), kTallThreads,
                      TallQueries<Size, 2>::floats(a), a, grid, rooms,
-                     Gradient{view_of(launch.out(0)), a.temperature * launch.factor(0)});
+                     TallGradient(launch, 0, a.temperature));
   });
-  run_tall_keys(a, rooms, {view_of(launch.out(1)), a.temperature * launch.factor(1)},
-                {view_of(launch.out(2)), launch.factor(2)});
+  run_tall_keys(a, rooms, {launch, 1, a.temperature}, {launch, 2, 1});
 }
 
 }  // namespace sigma1::cuda

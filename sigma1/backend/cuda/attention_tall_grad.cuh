@@ -22,9 +22,22 @@ struct TallRooms {
   TallRooms(const Attention& a, std::byte* workspace);
 };
 
+// A gradient that is a tensor, or a part of another's rows.
+struct TallGradient {
+  View to;
+  float factor;
+  int64_t pitch;  // numbers from one vector to the next
+
+  TallGradient(const Launch& launch, size_t output, float by)
+      : to(view_of(launch.out(output))),
+        factor(by * launch.factor(output)),
+        pitch(launch.out(output).pitch > 0 ? launch.out(output).pitch
+                                           : launch.out(output).shape.back()) {}
+};
+
 // dk and dv, once the rooms are filled.
-void run_tall_keys(const Attention& a, const TallRooms& rooms, const Gradient& dk,
-                   const Gradient& dv);
+void run_tall_keys(const Attention& a, const TallRooms& rooms, const TallGradient& dk,
+                   const TallGradient& dv);
 
 // All three where a block has room for a whole head, without a workspace; see
 // attention_tall_whole.cu.

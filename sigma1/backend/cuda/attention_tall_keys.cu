@@ -45,17 +45,15 @@ struct TallKeys {
     return reinterpret_cast<float*>(room + kRowsPlace) + (2 * stage + which) * kTallTile;
   }
   __device__ void copy_owned() const {
-    int64_t start = at.start(a, a.tk);
-    copy_tall<Size, kTallRows>(a, a.k, start, j0, a.tk, owned(0));
-    copy_tall<Size, kTallRows>(a, a.v, start, j0, a.tk, owned(1));
+    copy_tall<Size, kTallRows>(a, at, a.k, a.pitch, a.tk, j0, owned(0));
+    copy_tall<Size, kTallRows>(a, at, a.v, a.pitch, a.tk, j0, owned(1));
   }
   __device__ void copy_tile(int number, int stage) const {
     constexpr int kEach = 4, kPieces = kTallTile / kEach;
     int i = number * kTallTile, thread = static_cast<int>(threadIdx.x);
     if (i < a.tq) {
-      int64_t start = at.start(a, a.tq);
-      copy_tall<Size, kTallTile>(a, a.q, start, i, a.tq, tile(stage, 0));
-      copy_tall<Size, kTallTile>(a, a.dy, start, i, a.tq, tile(stage, 1));
+      copy_tall<Size, kTallTile>(a, at, a.q, a.pitch, a.tq, i, tile(stage, 0));
+      copy_tall<Size, kTallTile>(a, at, a.dy, a.width, a.tq, i, tile(stage, 1));
       if (thread < 2 * kPieces) {
         int which = thread / kPieces, place = thread % kPieces * kEach;
         const float* from = which == 0 ? rooms.shifts : rooms.means;
@@ -154,7 +152,7 @@ __device__ void add_queries(const TallKeys<Size>& block, int number, int stage, 
 
 template <class Size>
 __global__ void __launch_bounds__(kTallThreads, 1)
-    grad_tall_keys(Attention a, TallGrid grid, TallRooms rooms, Gradient dk, Gradient dv) {
+    grad_tall_keys(Attention a, TallGrid grid, TallRooms rooms, TallGradient dk, TallGradient dv) {
   TallKeys<Size> block(a, grid, rooms);
   block.copy_owned();
   block.copy_tile(block.first, 0);
@@ -171,15 +169,15 @@ __global__ void __launch_bounds__(kTallThreads, 1)
     keys[half] = shows ? dk.factor * power.inverse : 0;
     values[half] = shows ? dv.factor * kOfWeights : 0;
   }
-  store_tall<Size>(a, block.at, dk.to, a.tk, block.j0, block.room, keys, of_keys);
-  store_tall<Size>(a, block.at, dv.to, a.tk, block.j0, block.room + Size::kOwnedBytes, values,
-                   of_values);
+  store_tall<Size>(a, block.at, dk.to, dk.pitch, a.tk, block.j0, block.room, keys, of_keys);
+  store_tall<Size>(a, block.at, dv.to, dv.pitch, a.tk, block.j0, block.room + Size::kOwnedBytes,
+                   values, of_values);
 }
 
 }  // namespace
 
-void run_tall_keys(const Attention& a, const TallRooms& rooms, const Gradient& dk,
-                   const Gradient& dv) {
+void run_tall_keys(const Attention& a, const TallRooms& rooms, const TallGradient& dk,
+                   const TallGradient& dv) {
   with_tall_size(a, [&]<class Small>(Small) {
     using Size = TallSize<typename Small::Element, Small::kHead>;
     TallGrid grid(a, a.tk, 2 * a.tq * a.d * kElementBytes);

@@ -41,15 +41,14 @@ struct TallQueries {
   }
   __device__ uint32_t* words() const { return reinterpret_cast<uint32_t*>(room + kSeenPlace); }
 
-  __device__ void copy_owned(int which, const View& from) const {
-    copy_tall<Size, kTallRows>(a, from, at.start(a, a.tq), i0, a.tq, owned(which));
+  __device__ void copy_owned(int which, const View& from, int64_t pitch) const {
+    copy_tall<Size, kTallRows>(a, at, from, pitch, a.tq, i0, owned(which));
   }
   __device__ void copy_tile(int number, int stage) const {
     if (number < end) {
-      int64_t start = at.start(a, a.tk);
       int first = number * kTallTile;
-      copy_tall<Size, kTallTile>(a, a.k, start, first, a.tk, tile(stage, 0));
-      copy_tall<Size, kTallTile>(a, a.v, start, first, a.tk, tile(stage, 1));
+      copy_tall<Size, kTallTile>(a, at, a.k, a.pitch, a.tk, first, tile(stage, 0));
+      copy_tall<Size, kTallTile>(a, at, a.v, a.pitch, a.tk, first, tile(stage, 1));
     }
     commit_copies();
   }

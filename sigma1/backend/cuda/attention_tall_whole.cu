@@ -44,14 +44,14 @@ struct WholeHead {
   __device__ uint32_t place(int tensor, int row = 0) const {
     return shared_address(room) + tensor * Size::kOwnedBytes + row * kPanelBytes;
   }
-  __device__ void copy(int tensor, const View& from, int64_t rows) const {
-    copy_tall<Size, kTallRows>(a, from, at.start(a, rows), 0, rows, place(tensor));
+  __device__ void copy(int tensor, const View& from, int64_t pitch, int64_t rows) const {
+    copy_tall<Size, kTallRows>(a, at, from, pitch, rows, 0, place(tensor));
   }
   __device__ void copy_all() const {
-    copy(kQueries, a.q, a.tq);
-    copy(kKeys, a.k, a.tk);
-    copy(kValues, a.v, a.tk);
-    copy(kDy, a.dy, a.tq);
+    copy(kQueries, a.q, a.pitch, a.tq);
+    copy(kKeys, a.k, a.pitch, a.tk);
+    copy(kValues, a.v, a.pitch, a.tk);
+    copy(kDy, a.dy, a.width, a.tq);
     commit_copies();
   }
   __device__ void find_seen() {
@@ -173,12 +173,13 @@ struct WholeHead {
     }
     commit_products();
   }
-  __device__ void store_queries(const Gradient& to, float factor, int free,
+  __device__ void store_queries(const TallGradient& to, float factor, int free,
                                 const Results& sums) const {
     float factors[2] = {factor, factor};
-    store_tall<Size>(a, at, to.to, a.tq, 0, room + free * Size::kOwnedBytes, factors, sums);
+    store_tall<Size>(a, at, to.to, to.pitch, a.tq, 0, room + free * Size::kOwnedBytes, factors,
+                     sums);
   }
-  __device__ void store_keys(const Gradient& to, float factor, int free,
+  __device__ void store_keys(const TallGradient& to, float factor, int free,
                              const Results& sums) const {
     float factors[2];
 #pragma unroll
@@ -187,13 +188,14 @@ struct WholeHead {
       uint64_t of_group = group == 0 ? seen[0] : seen[1];
       factors[half] = (of_group >> key & 1) != 0 ? factor : 0;
     }
-    store_tall<Size>(a, at, to.to, a.tk, 0, room + free * Size::kOwnedBytes, factors, sums);
+    store_tall<Size>(a, at, to.to, to.pitch, a.tk, 0, room + free * Size::kOwnedBytes, factors,
+                     sums);
   }
 };
 
 template <class Size>
 __global__ void __launch_bounds__(kTallThreads, 2)
-    grad_whole(Attention a, Gradient dq, Gradient dk, Gradient dv) {
+    grad_whole(Attention a, TallGradient dq, TallGradient dk, TallGradient dv) {
   using Block = WholeHead<Size>;
   Block block(a);
   block.copy_all();
@@ -237,19 +239,16 @@ __global__ void __launch_bounds__(kTallThreads, 2)
 }  // namespace
 
 bool uses_whole(const Attention& a) {
-  return uses_tall(a) && a.d <= kPanel && max(a.tq, a.tk) <= kTallRows;
+  return uses_tall(a) && !a.causal && a.d == kPanel && max(a.tq, a.tk) <= kTallRows;
 }
 
 void run_attention_grad_whole(const Launch& launch) {
   Attention a(launch);
   auto run = [&]<class Element>(Element) {
     using Size = TallSize<Element, kPanel>;
-    auto to = [&](size_t o, float factor) {
-      return Gradient{view_of(launch.out(o)), factor * launch.factor(o)};
-    };
     launch_with_room("attention", grad_whole<Size>, a.pairs(), kTallThreads,
-                     WholeHead<Size>::kFloats, a, to(0, a.temperature), to(1, a.temperature),
-                     to(2, 1));
+                     WholeHead<Size>::kFloats, a, TallGradient(launch, 0, a.temperature),
+                     TallGradient(launch, 1, a.temperature), TallGradient(launch, 2, 1));
   };
   if (a.q.type == Type::fp16) {
     run(__half{});

@@ -39,6 +39,7 @@ struct RowSums {
 struct Attention {
   View q, k, v, relative{}, mask{}, dy{};
   int64_t batch, tq, tk, width;
+  int64_t pitch;  // of q, k and v: numbers from one vector to the next
   int heads, d;
   bool causal, has_relative, has_mask;
   float temperature;  // of the logits: multiplier · d^-½

@@ -4,6 +4,7 @@
 #include <map>
 #include <mutex>
 
+#include "sigma1/backend/cuda/attention_parts.cuh"
 #include "sigma1/backend/cuda/eight_bits.cuh"
 #include "sigma1/backend/cuda/grouping.cuh"
 #include "sigma1/backend/cuda/kernel_table.h"
