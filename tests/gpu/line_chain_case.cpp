@@ -67,6 +67,13 @@ RowChainCase backward(const Device& device, const LineChainSizes& sizes) {
   return b.finish(b.weighted_add(residual, b.norm_grad(dy)), "e5m2");
 }
 
+// Of a norm that two products read.
+RowChainCase split_backward(const Device& device, const LineChainSizes& sizes) {
+  LineBuilder b(device, sizes);
+  size_t gate = b.rows(), up = b.rows(), residual = b.rows();
+  return b.finish(b.weighted_add(residual, b.rms_norm_grad(b.add({gate, up}))), "e5m2");
+}
+
 // Of norms behind the residual sum, whose gradients come from three products and the residual.
 RowChainCase post_backward(const Device& device, const LineChainSizes& sizes) {
   LineBuilder b(device, sizes);
@@ -86,6 +93,7 @@ std::vector<LineChainKind> line_chain_kinds() {
   return {{"forward", forward},
           {"merged forward", merged_forward},
           {"backward", backward},
+          {"split backward", split_backward},
           {"post backward", post_backward},
           {"last backward", last_backward}};
 }
