@@ -25,7 +25,12 @@ class FormLine {
 #pragma unroll
     for (int k = 0; k < kInputs; ++k) {
       const LineInput& from = code.form_inputs[k];
-      read(inputs_[k], from.data, from.rows == code.rows ? row : row % from.rows);
+      const View view{from.data, kType, false, nullptr, 0};
+      const int64_t at = from.rows == code.rows ? row : row % from.rows;
+#pragma unroll
+      for (int i = 0; i < kPacks; ++i) {
+        inputs_[k][i] = ReadPacks<kType>::read(view, code.width, at, Team::column(i));
+      }
     }
   }
 
@@ -42,11 +47,16 @@ class FormLine {
  private:
   using Codes = EightCodes<kType>;
 
-  __device__ __forceinline__ void read(Codes (&row)[kPacks], const void* data, int64_t at) const {
-    const View view{const_cast<void*>(data), kType, false, nullptr, 0};
+  static constexpr uint32_t kOnes = kType == Type::fp16 ? 0x3c003c00 : 0x3f803f80;
+
+  // A norm's weights or biases, or what stands for them where there are none.
+  __device__ __forceinline__ void read_vector(Codes (&vector)[kPacks], const View& from,
+                                              uint32_t otherwise) const {
 #pragma unroll
     for (int i = 0; i < kPacks; ++i) {
-      row[i] = ReadPacks<kType>::read(view, code_.width, at, Team::column(i), data != nullptr);
+      const uint4 four = load_16(static_cast<const uint16_t*>(from.data) + Team::column(i),
+                                 from.data != nullptr && is_inside(i), otherwise);
+      vector[i] = {four.x, four.y, four.z, four.w};
     }
   }
 
@@ -62,18 +72,16 @@ class FormLine {
   __device__ bool is_inside(int pack) const { return Team::column(pack) < code_.width; }
   __device__ const LineStep& norm_step() const { return code_.steps[kBefore]; }
 
-  // factor·(x + y) or factor·x + second·y, without a branch.
+  // factor·x + second·y; a sum has one factor for both.
   __device__ __forceinline__ static Eight join(const LineStep& step, const Eight& current,
                                                const Eight& other) {
-    const bool adds = step.opcode == Opcode::add;
-    const float first = adds ? 1 : step.factor, second = adds ? 1 : step.second;
-    const float outer = adds ? step.factor : 1;
+    const float second = step.opcode == Opcode::add ? step.factor : step.second;
     const bool turns = step.y == kLineCurrent;
-    const float of_current = turns ? second : first, of_other = turns ? first : second;
+    const float of_current = turns ? second : step.factor, of_other = turns ? step.factor : second;
     Eight result;
 #pragma unroll
     for (int k = 0; k < 8; ++k) {
-      result.at[k] = outer * fmaf(of_current, current.at[k], of_other * other.at[k]);
+      result.at[k] = fmaf(of_current, current.at[k], of_other * other.at[k]);
     }
     return result;
   }
@@ -135,25 +143,19 @@ class FormLine {
     const LineStep& step = norm_step();
     // Asked for before the sums over the team, which take as long as they do.
     Codes w[kPacks], c[kPacks];
-    read(w, step.w.data, 0);
-    read(c, step.c.data, 0);
+    read_vector(w, step.w, kOnes);
+    read_vector(c, step.c, 0);
     const NormRow norm = moments(inputs_[0]);
 #pragma unroll
     for (int i = 0; i < kPacks; ++i) {
       Eight y = inputs_[0][i].numbers();
+      const Eight weights = w[i].numbers(), biases = c[i].numbers();
 #pragma unroll
-      for (float& each : y.at) each = norm.xhat(each);
-      if (step.w.data) multiply(y, w[i].numbers());
-      const Eight bias = c[i].numbers();  // zeros where there is none
-#pragma unroll
-      for (int k = 0; k < 8; ++k) y.at[k] = step.factor * (y.at[k] + bias.at[k]);
+      for (int k = 0; k < 8; ++k) {
+        y.at[k] = step.factor * fmaf(norm.xhat(y.at[k]), weights.at[k], biases.at[k]);
+      }
       finish(i, y, room);
     }
-  }
-
-  __device__ __forceinline__ static void multiply(Eight& numbers, const Eight& by) {
-#pragma unroll
-    for (int k = 0; k < 8; ++k) numbers.at[k] *= by.at[k];
   }
 
   // With respect to the rows alone; what w and c get is summed over all rows, elsewhere.
@@ -162,17 +164,16 @@ class FormLine {
     // The planner has x behind what dy is the sum of.
     Codes(&x)[kPacks] = inputs_[kBefore + 1];
     Codes w[kPacks];
-    read(w, step.w.data, 0);
+    read_vector(w, step.w, kOnes);
     const NormRow norm = moments(x);
     Eight dxhat[kPacks];
     float means[2] = {0, 0};  // of dx̂ and of dx̂·x̂
 #pragma unroll
     for (int i = 0; i < kPacks; ++i) {
-      dxhat[i] = inputs_[0][i].numbers();
-      if (step.w.data) multiply(dxhat[i], w[i].numbers());
-      const Eight numbers = x[i].numbers();
+      const Eight dy = inputs_[0][i].numbers(), weights = w[i].numbers(), numbers = x[i].numbers();
 #pragma unroll
       for (int k = 0; k < 8; ++k) {
+        dxhat[i].at[k] = dy.at[k] * weights.at[k];
         means[0] += dxhat[i].at[k];
         means[1] += dxhat[i].at[k] * norm.xhat(numbers.at[k]);
       }
