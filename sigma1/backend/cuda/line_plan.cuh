@@ -87,6 +87,9 @@ struct LinePlan {
   LineForm form;
 };
 
+// Fills in the form, where there is one, and what its kernels read; inputs are not in slots yet.
+void find_form(LinePlan& plan);
+
 // Whether its form has kernels, which need not interpret it.
 bool has_form(const LinePlan& plan);
 
