@@ -61,10 +61,33 @@ RowChainCase merged_forward(const Device& device, const LineChainSizes& sizes) {
   return b.finish();
 }
 
+// Of a model's end and of its first layer.
+RowChainCase lone_forward(const Device& device, const LineChainSizes& sizes) {
+  LineBuilder b(device, sizes);
+  return b.finish(b.norm(b.rows()), "e4m3");
+}
+RowChainCase lone_backward(const Device& device, const LineChainSizes& sizes) {
+  LineBuilder b(device, sizes);
+  return b.finish(b.norm_grad(b.rows()), "e5m2");
+}
+
 RowChainCase backward(const Device& device, const LineChainSizes& sizes) {
   LineBuilder b(device, sizes);
   size_t dy = b.rows(), residual = b.rows();
   return b.finish(b.weighted_add(residual, b.norm_grad(dy)), "e5m2");
+}
+
+// Of a norm that two products read.
+RowChainCase split_backward(const Device& device, const LineChainSizes& sizes) {
+  LineBuilder b(device, sizes);
+  size_t gate = b.rows(), up = b.rows(), residual = b.rows();
+  return b.finish(b.weighted_add(residual, b.rms_norm_grad(b.add({gate, up}))), "e5m2");
+}
+
+RowChainCase short_post_backward(const Device& device, const LineChainSizes& sizes) {
+  LineBuilder b(device, sizes);
+  size_t dy = b.rows(), residual = b.rows();
+  return b.finish(b.norm_grad(b.weighted_add(dy, residual)), "e5m2");
 }
 
 // Of norms behind the residual sum, whose gradients come from three products and the residual.
@@ -85,7 +108,11 @@ RowChainCase last_backward(const Device& device, const LineChainSizes& sizes) {
 std::vector<LineChainKind> line_chain_kinds() {
   return {{"forward", forward},
           {"merged forward", merged_forward},
+          {"lone forward", lone_forward},
+          {"lone backward", lone_backward},
           {"backward", backward},
+          {"split backward", split_backward},
+          {"short post", short_post_backward},
           {"post backward", post_backward},
           {"last backward", last_backward}};
 }

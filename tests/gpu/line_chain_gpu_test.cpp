@@ -150,6 +150,11 @@ TEST_F(CudaLineChain, TakesWhatItsKernelCanDo) {
   for (LineChainKind kind : line_chain_kinds()) {
     EXPECT_TRUE(fits(kind.make(cuda_device(), {.rows = 64, .width = 64, .casts = true})));
   }
+  for (LineChainKind kind : line_chain_kinds()) {
+    bool has_form = kind.name != std::string("last backward");
+    EXPECT_EQ(fits(kind.make(cuda_device(), {.rows = 64, .width = 768, .casts = true})), has_form)
+        << kind.name;
+  }
   RowChainCase apart(cuda_device(), 64, "fp16");
   apart.apply(rms_norm_op, {apart.rows(64)});
   apart.apply(rms_norm_op, {apart.rows(64)});

@@ -95,10 +95,10 @@ struct EightCodes {
   }
 };
 
-// 16 bytes of global memory that nobody writes meanwhile, zeros where they are not `inside`:
-// without a branch, so that many are asked for one after another.
-__device__ inline uint4 load_16(const void* from, bool inside) {
-  uint4 result{};
+// 16 bytes of global memory that nobody writes meanwhile, words of `otherwise` where they are not
+// `inside`: without a branch, so that many are asked for one after another.
+__device__ inline uint4 load_16(const void* from, bool inside, uint32_t otherwise = 0) {
+  uint4 result{otherwise, otherwise, otherwise, otherwise};
   asm volatile(
       "{ .reg .pred inside; setp.ne.b32 inside, %5, 0;"
       " @inside ld.global.v4.u32 {%0,%1,%2,%3}, [%4]; }"

@@ -1,7 +1,7 @@
 #include "sigma1/backend/cuda/line_chain.cuh"
 
 #include "sigma1/backend/cuda/launch.cuh"
-#include "sigma1/backend/cuda/line_kernel.cuh"
+#include "sigma1/backend/cuda/line_form.cuh"
 #include "sigma1/base/error.h"
 
 namespace sigma1::cuda {
@@ -14,11 +14,44 @@ struct LineShape {
   int teams;  // of a block
 };
 
+template <class Line>
+LineShape shape_of() {
+  return {line_chain_kernel<Line>, Line::Team::kRows};
+}
+
+template <Type kType, int kWarps, int kPacks, size_t... kForms>
+LineShape shape_of_form(const LineForm& form, std::index_sequence<kForms...>) {
+  LineShape result{};
+  auto consider = [&]<size_t kForm>() {
+    constexpr LineForm kEach = kLineForms[kForm];
+    if (form != kEach) return;
+    result = shape_of<FormLine<kType, kWarps, kPacks, kEach.before, kEach.norm, kEach.after>>();
+  };
+  (consider.template operator()<kForms>(), ...);
+  return result;
+}
+
+// As few warps to a row as its registers allow: the fewer wait for each other.
+template <Type kType>
+LineShape shape_of_form(const LinePlan& plan) {
+  auto with_size = [&]<int kWarps, int kPacks>() {
+    constexpr auto kForms = std::make_index_sequence<std::size(kLineForms)>();
+    return shape_of_form<kType, kWarps, kPacks>(plan.form, kForms);
+  };
+  int width = plan.code.width;
+  if (width <= 768) return with_size.template operator()<1, 3>();
+  if (width <= 1024) return with_size.template operator()<1, 4>();
+  if (width <= 1536) return with_size.template operator()<2, 3>();
+  if (width <= 2048) return with_size.template operator()<2, 4>();
+  if (width <= 3072) return with_size.template operator()<4, 3>();
+  return with_size.template operator()<4, 4>();
+}
+
 template <Type kType>
 LineShape shape_for(int width) {
   return with_held_size(width, [&]<int kWarps, int kPacks>() -> LineShape {
     if constexpr (kWarps <= 4) {
-      return {line_chain_kernel<kType, kWarps, kPacks>, LineTeam<kWarps>::kRows};
+      return shape_of<Line<kType, kWarps, kPacks>>();
     } else {
       throw Bug("a line chain's rows are too wide");
     }
@@ -26,6 +59,10 @@ LineShape shape_for(int width) {
 }
 
 LineShape shape_for(const LinePlan& plan) {
+  if (has_form(plan)) {
+    return plan.type == Type::fp16 ? shape_of_form<Type::fp16>(plan)
+                                   : shape_of_form<Type::bf16>(plan);
+  }
   if (plan.type == Type::fp16) return shape_for<Type::fp16>(plan.code.width);
   if (plan.type == Type::bf16) return shape_for<Type::bf16>(plan.code.width);
   return shape_for<Type::fp32>(plan.code.width);

@@ -14,11 +14,21 @@ inline constexpr int kLineThreads = 256;
 template <int kWarps>
 using LineTeam = RowTeam<kWarps, kLineThreads / (32 * kWarps)>;
 
-// A row on its way through the steps.
+// To the largest number of 16 bits; 8 bits do by themselves.
+__device__ inline void saturate(Eight& numbers, Type type) {
+  const float largest = type == Type::fp16 ? 65504 : 0x1.fep127f;
+#pragma unroll
+  for (float& each : numbers.at) {
+    if (fabsf(each) > largest) each = copysignf(largest, each);
+  }
+}
+
+// A row on its way through steps of any form, which are interpreted.
 template <Type kType, int kWarps, int kPacks>
 class Line {
  public:
   using Team = LineTeam<kWarps>;
+  static constexpr int kBlocks = kType == Type::fp32 ? 1 : 2;  // of a multiprocessor
 
   __device__ Line(const LineCode& code, int64_t row) : code_(code), row_(row) {
     fill_slots(code.first_inputs);
@@ -190,7 +200,11 @@ class Line {
 
   // Rounds an op's result, and stores it where it is wanted.
   __device__ __forceinline__ void finish(const LineStep& step, uint32_t* room) {
-    if (step.out.saturates) saturate(step.out.type);
+    const bool is_wide = step.out.type == Type::fp16 || step.out.type == Type::bf16;
+    if (step.out.saturates && is_wide) {
+#pragma unroll
+      for (Eight& pack : current_) saturate(pack, step.out.type);
+    }
     switch (step.out.type) {
       case Type::fp16:
         return put<Type::fp16>(step, room);
@@ -202,19 +216,6 @@ class Line {
         return put<Type::e5m2>(step, room);
       default:
         return put<Type::fp32>(step, room);
-    }
-  }
-
-  // 8 bits do by themselves.
-  __device__ __forceinline__ void saturate(Type type) {
-    if (type != Type::fp16 && type != Type::bf16) return;
-    const float largest = type == Type::fp16 ? 65504 : 0x1.fep127f;
-#pragma unroll
-    for (Eight& pack : current_) {
-#pragma unroll
-      for (float& each : pack.at) {
-        if (fabsf(each) > largest) each = copysignf(largest, each);
-      }
     }
   }
 
@@ -243,15 +244,15 @@ class Line {
   Eight current_[kPacks];
 };
 
-template <Type kType, int kWarps, int kPacks>
-__global__ void __launch_bounds__(kLineThreads, kType == Type::fp32 ? 1 : 2)
+template <class Line>
+__global__ void __launch_bounds__(kLineThreads, Line::kBlocks)
     line_chain_kernel(const __grid_constant__ LineCode code) {
-  using Team = LineTeam<kWarps>;
+  using Team = Line::Team;
   extern __shared__ uint32_t turn_room[];
   const int64_t first = int64_t{blockIdx.x} * code.rows_of_block;
 #pragma unroll 1
   for (int i = Team::row(); i < code.rows_of_block && first + i < code.rows; i += Team::kRows) {
-    Line<kType, kWarps, kPacks>(code, first + i).run(turn_room + i * code.turned_stride);
+    Line(code, first + i).run(turn_room + i * code.turned_stride);
   }
   if (code.turned == nullptr) return;
   __syncthreads();

@@ -48,11 +48,30 @@ struct LineStep {
   LineResult out;
 };
 
+inline constexpr int kMostFormInputs = 6;
+
+// Sums, a norm, sums, a cast: what is known to the compiler of a chain that looks so.
+struct LineForm {
+  int before = 0, after = 0;  // sums
+  LineOp norm{};              // pointwise: the chain does not look so
+
+  bool operator==(const LineForm&) const = default;
+};
+
+// Those that have kernels: what Transformers have around norms before and behind residual sums.
+inline constexpr LineForm kLineForms[] = {{0, 0, LineOp::norm},      {1, 0, LineOp::norm},
+                                          {0, 0, LineOp::norm_grad}, {0, 1, LineOp::norm_grad},
+                                          {1, 0, LineOp::norm_grad}, {1, 1, LineOp::norm_grad},
+                                          {3, 0, LineOp::norm_grad}};
+inline constexpr int kNarrowestForm = 520;
+
 // A kernel's parameter.
 struct LineCode {
   LineStep steps[kMostLineSteps];
   LineInput inputs[kMostLineInputs];
-  int first_inputs[kLineSlots] = {};  // that the slots begin with, or kLineNone
+  LineInput form_inputs[kMostFormInputs];  // what is summed up, a gradient's x, what is added
+  bool casts = false;                      // a form's last step does
+  int first_inputs[kLineSlots] = {};       // that the slots begin with, or kLineNone
   int step_count = 0, input_count = 0;
   int width = 0;
   int rows_of_block = 0;
@@ -65,7 +84,14 @@ struct LinePlan {
   LineCode code;
   Type type = Type::fp32;  // of all inputs; weights of norms may be fp32 anyway
   int turned_results = 0;
+  LineForm form;
 };
+
+// Fills in the form, where there is one, and what its kernels read; inputs are not in slots yet.
+void find_form(LinePlan& plan);
+
+// Whether its form has kernels, which need not interpret it.
+bool has_form(const LinePlan& plan);
 
 // Nothing where the steps do not fit.
 std::optional<LinePlan> plan_lines(std::span<const ChainStep> steps);

@@ -1,0 +1,237 @@
+// Line chains of the forms that Transformers have: sums, a norm or its gradient, a sum, a cast. A
+// form is known to the compiler, so that all rows are asked for before the first is used, and are
+// kept as 16 bits between steps: many rows are under way at once. Private to this folder.
+#pragma once
+
+#include "sigma1/backend/cuda/line_kernel.cuh"
+
+namespace sigma1::cuda {
+
+// A row on its way through kBefore sums, a norm and kAfter sums.
+template <Type kType, int kWarps, int kPacks, int kBefore, LineOp kNorm, int kAfter>
+class FormLine {
+  static constexpr bool kIsGrad = kNorm == LineOp::norm_grad;
+  static constexpr int kInputs = kBefore + 1 + (kIsGrad ? 1 : 0) + kAfter;
+  static_assert(kInputs <= kMostFormInputs);
+  // A row's registers times those rows that are there at once, with vectors; and all else.
+  static constexpr int kRows = kIsGrad ? kInputs + 1 : kInputs < 3 ? 3 : kInputs;
+  static constexpr int kRegisters = 4 * kPacks * kRows + (kIsGrad ? 32 : 28);
+
+ public:
+  using Team = LineTeam<kWarps>;
+  static constexpr int kBlocks = kRegisters <= 64 ? 4 : kRegisters <= 80 ? 3 : 2;
+
+  __device__ FormLine(const LineCode& code, int64_t row) : code_(code), row_(row) {
+#pragma unroll
+    for (int k = 0; k < kInputs; ++k) {
+      const LineInput& from = code.form_inputs[k];
+      const View view{from.data, kType, false, nullptr, 0};
+      const int64_t at = from.rows == code.rows ? row : row % from.rows;
+#pragma unroll
+      for (int i = 0; i < kPacks; ++i) {
+        inputs_[k][i] = ReadPacks<kType>::read(view, code.width, at, Team::column(i));
+      }
+    }
+  }
+
+  // `room` has the codes of the result that is turned.
+  __device__ __forceinline__ void run(uint32_t* room) {
+    add_up();
+    if constexpr (kIsGrad) {
+      find_gradient(room);
+    } else {
+      normalise(room);
+    }
+  }
+
+ private:
+  using Codes = EightCodes<kType>;
+
+  static constexpr uint32_t kOnes = kType == Type::fp16 ? 0x3c003c00 : 0x3f803f80;
+
+  // A norm's weights or biases, or what stands for them where there are none.
+  __device__ __forceinline__ void read_vector(Codes (&vector)[kPacks], const View& from,
+                                              uint32_t otherwise) const {
+#pragma unroll
+    for (int i = 0; i < kPacks; ++i) {
+      const uint4 four = load_16(static_cast<const uint16_t*>(from.data) + Team::column(i),
+                                 from.data != nullptr && is_inside(i), otherwise);
+      vector[i] = {four.x, four.y, four.z, four.w};
+    }
+  }
+
+  // Makes the compiler forget the numbers that it made of codes: they take twice the registers.
+  __device__ __forceinline__ static void keep_codes(Codes (&row)[kPacks]) {
+#pragma unroll
+    for (Codes& pack : row) {
+#pragma unroll
+      for (uint32_t& word : pack.words) asm volatile("" : "+r"(word));
+    }
+  }
+
+  __device__ bool is_inside(int pack) const { return Team::column(pack) < code_.width; }
+  __device__ const LineStep& norm_step() const { return code_.steps[kBefore]; }
+
+  // factor·x + second·y; a sum has one factor for both.
+  __device__ __forceinline__ static Eight join(const LineStep& step, const Eight& current,
+                                               const Eight& other) {
+    const float second = step.opcode == Opcode::add ? step.factor : step.second;
+    const bool turns = step.y == kLineCurrent;
+    const float of_current = turns ? second : step.factor, of_other = turns ? step.factor : second;
+    Eight result;
+#pragma unroll
+    for (int k = 0; k < 8; ++k) {
+      result.at[k] = fmaf(of_current, current.at[k], of_other * other.at[k]);
+    }
+    return result;
+  }
+
+  // As 16 bits, and stored where it is wanted.
+  __device__ __forceinline__ Codes rounded(const LineStep& step, int pack, Eight numbers) const {
+    if (step.out.saturates) saturate(numbers, kType);
+    Codes codes = Codes::of(numbers, false);
+    if (step.out.data && is_inside(pack)) {
+      codes.write(step.out.data, row_ * code_.width + Team::column(pack));
+    }
+    return codes;
+  }
+
+  __device__ __forceinline__ void add_up() {
+    if constexpr (kBefore > 0) {
+#pragma unroll
+      for (int i = 0; i < kPacks; ++i) {
+        Eight sum = inputs_[0][i].numbers();
+#pragma unroll
+        for (int s = 0; s < kBefore; ++s) {
+          const LineStep& step = code_.steps[s];
+          sum = join(step, sum, inputs_[s + 1][i].numbers());
+          if (!step.ends) continue;
+          inputs_[0][i] = rounded(step, i, sum);
+          sum = inputs_[0][i].numbers();
+        }
+      }
+      keep_codes(inputs_[0]);
+    }
+  }
+
+  __device__ __forceinline__ NormRow moments(Codes (&row)[kPacks]) const {
+    auto count = static_cast<float>(code_.width);
+    float mean = 0, square = 0;
+    if (norm_step().centred) {
+#pragma unroll
+      for (int i = 0; i < kPacks; ++i) {
+        Eight x = row[i].numbers();
+#pragma unroll
+        for (float each : x.at) mean += each;
+      }
+      mean = Team::sum(mean) / count;
+      keep_codes(row);
+    }
+    // Around the mean rather than E[x²] − μ², which loses digits.
+#pragma unroll
+    for (int i = 0; i < kPacks; ++i) {
+      Eight x = row[i].numbers();
+      float shift = is_inside(i) ? mean : 0;
+#pragma unroll
+      for (float each : x.at) square += (each - shift) * (each - shift);
+    }
+    keep_codes(row);
+    return {mean, 1 / sqrtf(Team::sum(square) / count + norm_step().eps)};
+  }
+
+  __device__ __forceinline__ void normalise(uint32_t* room) {
+    const LineStep& step = norm_step();
+    // Asked for before the sums over the team, which take as long as they do.
+    Codes w[kPacks], c[kPacks];
+    read_vector(w, step.w, kOnes);
+    read_vector(c, step.c, 0);
+    const NormRow norm = moments(inputs_[0]);
+#pragma unroll
+    for (int i = 0; i < kPacks; ++i) {
+      Eight y = inputs_[0][i].numbers();
+      const Eight weights = w[i].numbers(), biases = c[i].numbers();
+#pragma unroll
+      for (int k = 0; k < 8; ++k) {
+        y.at[k] = step.factor * fmaf(norm.xhat(y.at[k]), weights.at[k], biases.at[k]);
+      }
+      finish(i, y, room);
+    }
+  }
+
+  // With respect to the rows alone; what w and c get is summed over all rows, elsewhere.
+  __device__ __forceinline__ void find_gradient(uint32_t* room) {
+    const LineStep& step = norm_step();
+    // The planner has x behind what dy is the sum of.
+    Codes(&x)[kPacks] = inputs_[kBefore + 1];
+    Codes w[kPacks];
+    read_vector(w, step.w, kOnes);
+    const NormRow norm = moments(x);
+    Eight dxhat[kPacks];
+    float means[2] = {0, 0};  // of dx̂ and of dx̂·x̂
+#pragma unroll
+    for (int i = 0; i < kPacks; ++i) {
+      const Eight dy = inputs_[0][i].numbers(), weights = w[i].numbers(), numbers = x[i].numbers();
+#pragma unroll
+      for (int k = 0; k < 8; ++k) {
+        dxhat[i].at[k] = dy.at[k] * weights.at[k];
+        means[0] += dxhat[i].at[k];
+        means[1] += dxhat[i].at[k] * norm.xhat(numbers.at[k]);
+      }
+    }
+    keep_codes(x);
+    Team::sum(means);
+    auto count = static_cast<float>(code_.width);
+    const float mean = step.centred ? means[0] / count : 0, along = means[1] / count;
+    const float outer = step.factor * norm.inverse_scale;
+#pragma unroll
+    for (int i = 0; i < kPacks; ++i) {
+      const Eight numbers = x[i].numbers();
+      Eight dx;
+#pragma unroll
+      for (int k = 0; k < 8; ++k) {
+        dx.at[k] = outer * (dxhat[i].at[k] - mean - norm.xhat(numbers.at[k]) * along);
+      }
+      finish(i, dx, room);
+    }
+  }
+
+  // What comes behind the norm.
+  __device__ __forceinline__ void finish(int pack, Eight numbers, uint32_t* room) const {
+    const LineStep* step = &norm_step();
+#pragma unroll
+    for (int k = 0; k < kAfter; ++k) {
+      if (step->ends) numbers = rounded(*step, pack, numbers).numbers();
+      ++step;
+      numbers = join(*step, numbers, inputs_[kInputs - kAfter + k][pack].numbers());
+    }
+    if (code_.casts) {
+      numbers = rounded(*step, pack, numbers).numbers();
+      ++step;
+#pragma unroll
+      for (float& each : numbers.at) each *= step->factor;
+    }
+    if (is_inside(pack)) put(*step, pack, numbers, room);
+  }
+
+  __device__ __forceinline__ void put(const LineStep& step, int pack, const Eight& numbers,
+                                      uint32_t* room) const {
+    if (step.out.type == Type::e4m3) return put_narrow<Type::e4m3>(step, pack, numbers, room);
+    if (step.out.type == Type::e5m2) return put_narrow<Type::e5m2>(step, pack, numbers, room);
+    rounded(step, pack, numbers);
+  }
+
+  template <Type kOut>
+  __device__ __forceinline__ void put_narrow(const LineStep& step, int pack, const Eight& numbers,
+                                             uint32_t* room) const {
+    const int column = Team::column(pack);
+    const auto codes = EightCodes<kOut>::of(numbers, true);
+    if (step.out.data) codes.write(step.out.data, row_ * code_.width + column);
+    if (step.out.turns) put_for_turn(room, column, codes.words[0], codes.words[1]);
+  }
+
+  const LineCode& code_;
+  const int64_t row_;
+  Codes inputs_[kInputs][kPacks];  // the first becomes the sum of those before the norm
+};
+
+}  // namespace sigma1::cuda
