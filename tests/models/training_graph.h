@@ -28,6 +28,9 @@ void mark_gradients(Graph& graph, bool seed_input = false);
 
 // Parameters as initialised, constant ones not all alike so that a swapped one shows; inputs
 // random, and masks that let most pass.
-Bindings training_bindings(const Graph& graph, int64_t vocabulary);
+Bindings training_bindings(const Graph& graph);
+
+// What every op that reads an index allows.
+int64_t index_limit(const Graph& graph, const Node& input);
 
 }  // namespace sigma1

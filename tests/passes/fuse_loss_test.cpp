@@ -29,7 +29,7 @@ TEST(FuseLoss, GivesTheSameLossAndGradients) {
           graph, each,
           scheme == 0 ? std::nullopt : std::optional(scheme == 1 ? Scheme::paper : Scheme::exact));
       if (scheme != 1) fold(graph);  // with the factors between loss and gradient, and without
-      Bindings bindings = training_bindings(graph, each.config.vocabulary);
+      Bindings bindings = training_bindings(graph);
       Outputs before = outputs_of(graph, bindings);
       fuse_loss(graph);
       verify(graph);
@@ -61,7 +61,7 @@ TEST(FuseLoss, KeepsSeveralLossesApart) {
   graph.node(a.node).alpha = 0.5;
   graph.mark_output("loss", weighted_add({a, b, c, d}, {2, 3, 5, 7}));
   mark_gradients(graph);
-  Bindings bindings = training_bindings(graph, 4);
+  Bindings bindings = training_bindings(graph);
   Outputs before = outputs_of(graph, bindings);
   fold(graph);
   fuse_loss(graph);
@@ -81,7 +81,7 @@ TEST(FuseLoss, TakesTheSeedsValue) {
     graph.node(i).attributes.set("value", 256.0);
     graph.node(i).alpha = 3;
   }
-  Bindings bindings = training_bindings(graph, 4);
+  Bindings bindings = training_bindings(graph);
   Outputs before = outputs_of(graph, bindings);
   fuse_loss(graph);
   ASSERT_EQ(count(graph, softmax_xent_with_grad_op), 1);
