@@ -8,6 +8,7 @@
 #include "sigma1/base/error.h"
 #include "sigma1/passes/differentiate.h"
 #include "sigma1/train/align.h"
+#include "sigma1/train/stored_model.h"
 
 namespace sigma1 {
 namespace {
@@ -24,13 +25,7 @@ double counted(const Batch& batch) {
 
 std::string dtype_of(const Buffer& buffer) {
   if (buffer.codec == nullptr) return buffer.kind == Kind::index ? "I32" : "F32";
-  const FloatFormat& format = buffer.codec->cast().format;
-  for (auto [name, dtype] :
-       {std::pair{"fp16", "F16"}, {"bf16", "BF16"}, {"e4m3", "F8_E4M3"}, {"e5m2", "F8_E5M2"}}) {
-    if (find_format(name).format == format) return dtype;
-  }
-  throw Error("checkpoint: no dtype for a format of {} bits; store fp16, bf16, e4m3 or e5m2",
-              format.bits());
+  return dtype_of(buffer.codec->cast().format);
 }
 
 }  // namespace

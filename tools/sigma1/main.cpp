@@ -44,8 +44,10 @@ void add_commands(CLI::App& app) {
   add_derive(app);
   add_doctor(app);
   add_evaluate(app);
+  add_export(app);
   add_formats(app);
   add_generate(app);
+  add_import(app);
   add_inspect(app);
   add_ops(app);
   add_quantize(app);
