@@ -13,8 +13,8 @@ ModelConfig bert_defaults();
 // what is there.
 
 // Reads also masked_positions, masked_labels and masked_weights [batch, predictions], the last 0
-// where fewer tokens are masked, and next_sentence [batch], 1 where the second text does not
-// follow. Loss: that of the masked tokens, a mean over all predictions, plus that of the sentences.
+// where fewer tokens are masked and 1 on the mean, and next_sentence [batch], 1 where the second
+// text does not follow. Loss: the masked tokens' mean plus that of the sentences.
 void build_bert(Graph& graph, const ModelConfig& config);
 
 // Reads also start and end [batch]. Loss: the mean of the two, each over all positions.

@@ -22,6 +22,7 @@ struct TrainConfig {
 
   std::string train_text, valid_text;  // files or folders; without a second, the first's end
   Tokens tokens;                       // what these are made of
+  std::string init;                    // a checkpoint or run whose weights to begin with
 
   std::string method = "unit";  // none, loss-scale=N, auto-loss-scale, per-tensor=…, unit
   std::string scheme = "paper";
@@ -35,6 +36,7 @@ struct TrainConfig {
   std::string optimiser = "adam";  // sgd, adam, adamw, lamb
   double rate = 0;                 // 0: what suits the method
   double momentum = 0.9, beta1 = 0.9, beta2 = 0.999, epsilon = 1e-7, weight_decay = 0;
+  bool decay_vectors = true;  // biases and norms too
   std::string schedule = "half-life";
   int64_t warmup = 0, half_life = 0;  // 0: an eighth of the steps
   int64_t steps = 524288;             // 2^19
@@ -65,6 +67,8 @@ struct TrainConfig {
 
   // Whether the model can be trained; others are layers to look at.
   bool reads_text() const;
+  // Whether it is trained on pairs of texts by `sigma1 bert prepare`.
+  bool reads_pairs() const { return model == "bert"; }
 
   // What the settings amount to.
   Precision resolved_precision() const;

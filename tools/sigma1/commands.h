@@ -10,6 +10,7 @@ inline constexpr const char* kDeviceHelp =
     "auto, cpu, cuda or cuda:N; cuda+tf32: products of fp32 in TF32";
 
 void add_bench(CLI::App& app);
+void add_bert(CLI::App& app);
 void add_demo(CLI::App& app);
 void add_derive(CLI::App& app);
 void add_doctor(CLI::App& app);

@@ -43,6 +43,8 @@ void report(const RunResult& result, const Options& options) {
     if (result.finished) {
       json["valid_loss"] = json_number(result.valid.loss);
       json["valid_bpc"] = json_number(result.valid.bits_per_character);
+      for (const auto& [name, value] : result.valid.parts)
+        json["valid_" + name] = json_number(value);
     }
     return print_json(json);
   }
@@ -121,6 +123,10 @@ void add_train(CLI::App& app) {
       "--run", options->folder,
       "Folder of the run: made, or resumed; without one, runs/MODEL_METHOD_PRECISION");
   command->add_flag("--resume", options->resume, "Go on with the run in the folder");
+  command->add_option_function<std::string>(
+      "--init",
+      [options](const std::string& path) { options->settings.changes.push_back("init=" + path); },
+      "Checkpoint or run whose weights to begin with");
   command->add_flag_callback(
       "--demote", [options] { options->settings.changes.emplace_back("demote=true"); },
       "Move matrix products whose inputs saturate from 8 bits to fp16");
@@ -135,6 +141,7 @@ void add_train(CLI::App& app) {
       "  sigma1 train --train corpus.txt --method unit --precision fp8 --set steps=2000 --run "
       "runs/b\n"
       "  sigma1 train --train tokens.bin --set model=gpt --set size=124M --run runs/gpt\n"
+      "  sigma1 train --train wiki128.bert --set model=bert --set size=base --run runs/bert\n"
       "  sigma1 train --config runs/b/config.json --set rate=2^-6 --run runs/c\n"
       "  sigma1 train --run runs/c --resume");
   command->callback([options] { run(*options); });
