@@ -2,8 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
-#include <set>
 
 #include "sigma1/analysis/linear_equations.h"
 #include "sigma1/base/error.h"
@@ -24,15 +22,17 @@ bool is_one_of(const OpDef* op, std::initializer_list<const OpDef*> ops) {
   return std::ranges::find(ops, op) != ops.end();
 }
 
+bool is_norm(const Node& node) { return is_one_of(node.op, {&layer_norm_op, &rms_norm_op}); }
+
 void expect_same_structure(const Graph& from, const Graph& to) {
-  bool same = from.size() == to.size() && from.outputs().size() == to.outputs().size();
+  bool same = from.size() == to.size();
   for (int i = 0; same && i < from.size(); ++i) {
     const Node &a = from.node(i), &b = to.node(i);
     same = a.op == b.op && a.name == b.name && a.inputs.size() == b.inputs.size();
     for (size_t k = 0; same && k < a.inputs.size(); ++k)
       same = a.inputs[k].node == b.inputs[k].node && a.inputs[k].output == b.inputs[k].output;
   }
-  if (!same) throw Bug("two graphs of other ops cannot compute the same");
+  if (!same) throw Error("expected two models of the same layers, got others");
 }
 
 // Unknowns are log s, one for each output of each node; equations are the ops' conditions.
@@ -104,7 +104,7 @@ class Conditions {
     if (node.op == &parameter_op || node.outputs.front().kind == Kind::index) return;
     if (node.inputs.empty()) return product(i, {});
     if (is_one_of(node.op, {&add_op, &weighted_add_op})) return add_terms(i);
-    if (is_one_of(node.op, {&layer_norm_op, &rms_norm_op})) return add_norm(i);
+    if (is_norm(node)) return add_norm(i);
     if (is_one_of(node.op, {&linear_op, &conv1d_op})) return add_product_and_bias(i);
     if (node.op == &attention_op) return add_attention(i);
     if (node.op == &relu_op) return product(i, {0});
@@ -166,16 +166,21 @@ class Conditions {
     product(i, {2});
   }
 
-  // The last of these are chosen where there is a choice: activations follow from parameters, and
-  // matrices from vectors.
+  // The last of these are chosen where there is a choice: activations follow from parameters,
+  // matrices from vectors, and all from norms, which are 1 in every model that starts.
   std::vector<size_t> order() const {
-    auto rank = [&](const Node& node) {
-      return node.op != &parameter_op ? 0 : node.outputs.front().rank() > 1 ? 1 : 2;
-    };
+    std::vector<int> rank(from_.nodes().size(), 0);
+    for (Value parameter : from_.parameters())
+      rank[static_cast<size_t>(parameter.node)] = parameter.type().rank() > 1 ? 1 : 2;
+    for (const Node& node : from_.nodes()) {
+      if (!is_norm(node)) continue;
+      for (size_t k = 1; k < node.inputs.size(); ++k)
+        rank[static_cast<size_t>(node.inputs[k].node)] = 3;
+    }
     std::vector<size_t> columns;
-    for (int wanted : {0, 1, 2}) {
+    for (int wanted : {0, 1, 2, 3}) {
       for (int i = 0; i < from_.size(); ++i) {
-        if (rank(from_.node(i)) != wanted) continue;
+        if (rank[static_cast<size_t>(i)] != wanted) continue;
         for (size_t k = 0; k < from_.node(i).outputs.size(); ++k) columns.push_back(out(i, k));
       }
     }

@@ -15,7 +15,8 @@ namespace sigma1 {
 
 // What each parameter of `from` has to be multiplied by to be `to`'s, so that all outputs are the
 // same but for the epsilon of norms, whose inputs may have another scale. Where there is a choice,
-// norms and other vectors keep their numbers. Throws Error that names the node where there is none.
+// norms keep their numbers, then other vectors. Throws Error that names the node where there is
+// none, and when the graphs are not of the same ops.
 std::map<std::string, double> parameter_factors(const Graph& from, const Graph& to);
 
 }  // namespace sigma1

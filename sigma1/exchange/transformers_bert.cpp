@@ -8,7 +8,7 @@
 #include "sigma1/base/error.h"
 #include "sigma1/base/file.h"
 #include "sigma1/exchange/bert_names.h"
-#include "sigma1/exchange/plain_model.h"
+#include "sigma1/train/plain_model.h"
 
 namespace sigma1 {
 namespace {

@@ -7,6 +7,7 @@
 #include "sigma1/base/error.h"
 #include "sigma1/data/bert_batch.h"
 #include "sigma1/train/batch_source.h"
+#include "sigma1/train/squad_source.h"
 
 namespace sigma1 {
 namespace {
@@ -142,6 +143,7 @@ Corpus load_bert_corpus(const TrainConfig& config) {
 
 Corpus load_corpus(const TrainConfig& config, const std::string& cache_folder) {
   if (config.reads_pairs()) return load_bert_corpus(config);
+  if (config.reads_questions()) return load_squad_corpus(config);
   return load_corpus(config.train_text, config.valid_text, cache_folder, config.tokens);
 }
 

@@ -10,8 +10,8 @@ namespace sigma1 {
 // Throws Error for files that do not fit each other or the config.
 Corpus load_bert_corpus(const TrainConfig& config);
 
-// What a config's model reads: pairs, or windows of a text whose ids are cached in the folder
-// unless that is empty.
+// What a config's model reads: pairs, questions, or windows of a text whose ids are cached in the
+// folder unless that is empty.
 Corpus load_corpus(const TrainConfig& config, const std::string& cache_folder);
 
 }  // namespace sigma1

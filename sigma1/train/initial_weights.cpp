@@ -1,73 +1,65 @@
 #include "sigma1/train/initial_weights.h"
 
-#include <nlohmann/json.hpp>
-
+#include "sigma1/analysis/parameter_factors.h"
 #include "sigma1/base/error.h"
+#include "sigma1/train/plain_model.h"
 
 namespace sigma1 {
 namespace {
 
-bool is_unit(const TrainConfig& config) {
-  return Method::parse(config.method).kind == Method::Kind::unit;
-}
-
-std::string metadata_of(const Checkpoint& checkpoint, const std::string& key) {
-  const Metadata& metadata = checkpoint.file.metadata();
-  auto found = metadata.find(key);
-  if (found != metadata.end()) return found->second;
-  throw Error("init: expected a checkpoint of sigma1 train, got {} without '{}'",
-              checkpoint.file.path().string(), key);
-}
-
-// Read through a store of its own format.
-std::vector<float> values_of(const StoredTensor& tensor) {
-  for (auto [dtype, format] : {std::pair{"F32", "fp32"},
-                               {"F16", "fp16"},
-                               {"BF16", "bf16"},
-                               {"F8_E4M3", "e4m3"},
-                               {"F8_E5M2", "e5m2"}}) {
-    if (tensor.dtype != dtype) continue;
-    Store store;
-    store.create(tensor.name, {tensor.shape}, storage_cast(format));
-    store.write_bytes(tensor.name, tensor.data);
-    return store.read(tensor.name);
+// Two models that share an encoder meet in the plain one, where factors are nobody's.
+std::map<std::string, double> factors_between(const StoredModel& from, const TrainConfig& to,
+                                              const JoinWeights& joins) {
+  std::shared_ptr<Graph> source = forward_graph(from.config, from.joins);
+  std::shared_ptr<Graph> target = forward_graph(to, joins);
+  if (from.config.model == to.model) return parameter_factors(*source, *target);
+  std::map<std::string, double> out =
+      parameter_factors(*source, *forward_graph(plain_config(from.config), {}));
+  std::map<std::string, double> in =
+      parameter_factors(*forward_graph(plain_config(to), {}), *target);
+  std::map<std::string, double> both;
+  for (const auto& [name, factor] : out) {
+    if (in.contains(name)) both[name] = factor * in[name];
   }
-  throw Error("init: {}: expected numbers, got {}", tensor.name, tensor.dtype);
+  return both;
+}
+
+void check_shapes(const StoredModel& from, const TrainConfig& to) {
+  auto shapes_of = [](const TrainConfig& config) {
+    std::map<std::string, Shape> shapes;
+    std::shared_ptr<Graph> graph = forward_graph(config, {});
+    for (Value parameter : graph->parameters())
+      shapes[graph->node(parameter.node).name] = parameter.shape();
+    return shapes;
+  };
+  std::map<std::string, Shape> given = shapes_of(from.config);
+  bool any = false;
+  for (const auto& [name, shape] : shapes_of(to)) {
+    auto found = given.find(name);
+    if (found == given.end()) continue;
+    any = true;
+    if (found->second != shape)
+      throw Error("init: {}: expected {}, got {} in {}", name, to_string(shape),
+                  to_string(found->second), to.init);
+  }
+  if (!any) throw Error("init: expected weights of this model, got none in {}", to.init);
 }
 
 }  // namespace
 
 InitialWeights::InitialWeights(const TrainConfig& config)
-    : checkpoint_(find_checkpoint(config.init)) {
-  std::string path = checkpoint_.file.path().string();
-  TrainConfig from = TrainConfig::from_json(metadata_of(checkpoint_, "config"), path);
-  bool alike =
-      is_unit(from) == is_unit(config) && (!is_unit(config) || from.scheme == config.scheme);
-  if (!alike) {
-    throw Error("init: expected weights of method {} and scheme {}, got {} and {} in {}",
-                config.method, config.scheme, from.method, from.scheme, path);
-  }
-  auto state = nlohmann::json::parse(metadata_of(checkpoint_, "state"), nullptr, false);
-  if (!state.is_object()) throw Error("{}: its state is not JSON", path);
-  joins_ = state.value("joins", JoinWeights{});
+    : from_(read_model(find_checkpoint(config.init))) {
+  check_shapes(from_, config);
+  factors_ = factors_between(from_, config, from_.joins);
 }
 
 void InitialWeights::write(Store& store, const std::vector<std::string>& names) const {
-  size_t written = 0;
   for (const std::string& name : names) {
-    const StoredTensor* tensor = checkpoint_.file.find(name);
-    if (tensor == nullptr) continue;
-    const Shape& shape = store.at(name).shape;
-    if (tensor->shape != shape) {
-      throw Error("init: {}: expected {}, got {} in {}", name, to_string(shape),
-                  to_string(tensor->shape), checkpoint_.file.path().string());
-    }
-    store.write(name, values_of(*tensor));
-    ++written;
-  }
-  if (written == 0) {
-    throw Error("init: expected weights of this model, got none in {}",
-                checkpoint_.file.path().string());
+    auto factor = factors_.find(name);
+    if (factor == factors_.end()) continue;
+    std::vector<float> numbers = from_.parameters.at(name);
+    for (float& number : numbers) number = static_cast<float>(factor->second * number);
+    store.write(name, numbers);
   }
 }
 

@@ -111,7 +111,8 @@ void Session::build() {
   parameters_.clear();
   kept_.clear();
   // A loss of several parts is told with them.
-  StepGraph evaluation = evaluation_graph(config_, joins_, config_.reads_pairs());
+  StepGraph evaluation =
+      evaluation_graph(config_, joins_, config_.reads_pairs() || config_.reads_questions());
   evaluation_ = std::make_unique<Program>(evaluation.graph, store_, evaluation.stored, seed);
   for (Value parameter : evaluation.graph->parameters()) {
     parameters_.push_back(evaluation.graph->node(parameter.node).name);

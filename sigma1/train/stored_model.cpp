@@ -50,13 +50,20 @@ std::string dtype_of(const FloatFormat& format) {
               format.bits());
 }
 
+TrainConfig read_config(const Checkpoint& checkpoint) {
+  TrainConfig config =
+      TrainConfig::from_json(text_of(checkpoint, "config"), checkpoint.file.path().string());
+  Vocabulary vocabulary = Vocabulary::parse(text_of(checkpoint, "vocabulary"));
+  config.size.vocabulary = static_cast<int64_t>(vocabulary.size());
+  return config;
+}
+
 StoredModel read_model(const Checkpoint& checkpoint) {
   std::string path = checkpoint.file.path().string();
-  StoredModel model{.config = TrainConfig::from_json(text_of(checkpoint, "config"), path),
+  StoredModel model{.config = read_config(checkpoint),
                     .vocabulary = Vocabulary::parse(text_of(checkpoint, "vocabulary")),
                     .joins = joins_of(checkpoint),
                     .parameters = {}};
-  model.config.size.vocabulary = static_cast<int64_t>(model.vocabulary.size());
   std::shared_ptr<Graph> graph = scaled_model(model.config, model.joins);
   for (Value parameter : graph->parameters()) {
     const std::string& name = graph->node(parameter.node).name;

@@ -21,6 +21,9 @@ struct StoredModel {
   ParameterValues parameters;
 };
 
+// Sizes too are those of the model in the file. Throws Error when it is not a checkpoint of ours.
+TrainConfig read_config(const Checkpoint& checkpoint);
+
 // Takes the optimiser's own copy of a parameter where there is one: it has more digits. Throws
 // Error when the file is not a checkpoint of ours, or lacks a parameter.
 StoredModel read_model(const Checkpoint& checkpoint);

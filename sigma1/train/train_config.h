@@ -22,7 +22,11 @@ struct TrainConfig {
 
   std::string train_text, valid_text;  // files or folders; without a second, the first's end
   Tokens tokens;                       // what these are made of
-  std::string init;                    // a checkpoint or run whose weights to begin with
+  // Of bert_squad: the vocabulary, whether it has upper case, and how texts are cut into windows.
+  std::string vocab_file;
+  bool cased = false;
+  int64_t stride = 128, max_query = 64;
+  std::string init;  // a checkpoint or run whose weights to begin with
 
   std::string method = "unit";  // none, loss-scale=N, auto-loss-scale, per-tensor=…, unit
   std::string scheme = "paper";
@@ -69,6 +73,8 @@ struct TrainConfig {
   bool reads_text() const;
   // Whether it is trained on pairs of texts by `sigma1 bert prepare`.
   bool reads_pairs() const { return model == "bert"; }
+  // Whether it is trained on questions, SQuAD's.
+  bool reads_questions() const { return model == "bert_squad"; }
 
   // What the settings amount to.
   Precision resolved_precision() const;

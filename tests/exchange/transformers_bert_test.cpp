@@ -9,7 +9,7 @@
 
 #include "sigma1/base/error.h"
 #include "sigma1/base/file.h"
-#include "sigma1/exchange/plain_model.h"
+#include "sigma1/train/plain_model.h"
 #include "tests/data/temporary_folder.h"
 #include "tests/exchange/bert_example.h"
 
@@ -66,6 +66,19 @@ TEST_F(TransformersBert, EveryMethodGoesOutAndIn) {
       }
     }
   }
+}
+
+// Others fine-tune what goes out: its numbers should be of the size that they are used to.
+TEST_F(TransformersBert, NormsKeepTheirNumbers) {
+  StoredModel sent = bert_example(bert_config("bert", "unit"));
+  ParameterValues plain = to_plain(sent);
+  int norms = 0;
+  for (const auto& [name, numbers] : sent.parameters) {
+    if (name.find("norm/") == std::string::npos) continue;
+    EXPECT_EQ(plain.at(name), numbers) << name;
+    ++norms;
+  }
+  EXPECT_EQ(norms, 12);
 }
 
 TEST_F(TransformersBert, AlignedJoinsAreFoldedToo) {

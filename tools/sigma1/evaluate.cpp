@@ -26,10 +26,11 @@ std::vector<uint16_t> text_of(const Options& options, const Session& session) {
 }
 
 Evaluation judge(const Options& options, Session& session, const BatchSource::Progress& progress) {
-  if (!session.config().reads_pairs()) return session.evaluate(text_of(options, session), progress);
+  if (!session.config().reads_pairs() && !session.config().reads_questions())
+    return session.evaluate(text_of(options, session), progress);
   TrainConfig config = session.config();
   if (!options.text.empty()) config.valid_text = options.text;
-  return session.evaluate(*load_bert_corpus(config).source, progress);
+  return session.evaluate(*load_corpus(config, "").source, progress);
 }
 
 void run(const Options& options) {

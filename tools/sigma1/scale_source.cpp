@@ -65,7 +65,7 @@ ScaleSource::ScaleSource(const std::string& name, const SettingOptions& settings
 }
 
 Corpus ScaleSource::load_text(bool is_runs_own) const {
-  if (config_.reads_pairs()) return load_bert_corpus(config_);
+  if (config_.reads_pairs() || config_.reads_questions()) return load_corpus(config_, "");
   if (config_.train_text.empty()) {
     return random_corpus(config_.size.vocabulary, kRandomTokens,
                          static_cast<uint64_t>(config_.seed));

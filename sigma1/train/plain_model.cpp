@@ -1,4 +1,4 @@
-#include "sigma1/exchange/plain_model.h"
+#include "sigma1/train/plain_model.h"
 
 #include "sigma1/analysis/parameter_factors.h"
 #include "sigma1/base/error.h"
