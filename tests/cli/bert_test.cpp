@@ -81,6 +81,7 @@ TEST_F(Bert, IsPretrainedAndResumed) {
   EXPECT_TRUE(metrics("part") == lines);
   nlohmann::json judged = json_from({"eval", run("part"), "--threads", "1"});
   EXPECT_EQ(judged["loss"], whole["valid_loss"]);
+  expect_mistake({"generate", run("part")}, {"bert"});
 }
 
 // Longer sequences go on from the weights of shorter ones.

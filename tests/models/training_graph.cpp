@@ -19,6 +19,9 @@ std::vector<TrainingCase> training_cases() {
                     .residual = "running-mean"};
   std::vector<TrainingCase> cases;
   for (const Model& model : model_registry()) {
+    // The gradient of a bias that all positions share is zero, with nothing to compare it by; its
+    // encoder is that of bert.
+    if (model.name == "bert_squad") continue;
     cases.push_back({std::string(model.name), std::string(model.name), small});
     if (model.has_blocks) {
       cases.push_back({std::string(model.name) + "_llama", std::string(model.name), small});

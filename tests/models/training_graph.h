@@ -16,7 +16,8 @@ struct TrainingCase {
   ModelConfig config;
 };
 
-// Every model of the registry, char_lm with each of its contexts and gpt with each of its blocks.
+// Every model of the registry but bert_squad, char_lm with each of its contexts and gpt with each
+// of its blocks.
 std::vector<TrainingCase> training_cases();
 
 // Marks the output "loss" and, as "PARAMETER/gradient", the gradient of every parameter. Plain, or
