@@ -4,6 +4,7 @@
 
 #include "sigma1/base/error.h"
 #include "sigma1/base/text.h"
+#include "sigma1/models/bert.h"
 #include "sigma1/models/char_lm.h"
 #include "sigma1/models/ffn.h"
 #include "sigma1/models/gpt.h"
@@ -22,22 +23,34 @@ constexpr Model kModels[] = {
     {"transformer", "a small causal language model: attention and feed-forward blocks",
      build_transformer, small_defaults},
     {"char_lm", "the paper's character language models", build_char_lm, char_lm_defaults},
-    {"gpt", "a decoder of GPT-2's or Llama's blocks", build_gpt, gpt_defaults, true},
+    {"gpt", "a decoder of GPT-2's or Llama's blocks", build_gpt, gpt_defaults, true, "gpt"},
+    {"bert", "an encoder that guesses masked tokens and whether a sentence follows", build_bert,
+     bert_defaults, false, "bert"},
+    {"bert_squad", "the same encoder, pointing at where an answer starts and ends",
+     build_bert_squad, bert_defaults, false, "bert"},
 };
 
-// Radford et al. (2019), Table 2, by the names their checkpoints have.
+// Radford et al. (2019), Table 2, by the names their checkpoints have; Devlin et al. (2019).
 struct NamedSize {
-  std::string_view name;
+  std::string_view name, family;
   int64_t depth, width, heads;
+  int64_t time = 0;  // 0: any
 };
 constexpr NamedSize kNamedSizes[] = {
-    {"124M", 12, 768, 12}, {"355M", 24, 1024, 16}, {"774M", 36, 1280, 20}, {"1.5B", 48, 1600, 25}};
-constexpr int64_t kNamedTime = 1024;
+    {"124M", "gpt", 12, 768, 12, 1024},  {"355M", "gpt", 24, 1024, 16, 1024},
+    {"774M", "gpt", 36, 1280, 20, 1024}, {"1.5B", "gpt", 48, 1600, 25, 1024},
+    {"base", "bert", 12, 768, 12},       {"large", "bert", 24, 1024, 16}};
 
 void check_blocks(const Model& model, const ModelConfig& config) {
-  if (model.has_blocks) return;
-  bool asked = config.block != ModelConfig().block || config.kv_heads != 0 || !config.named.empty();
-  if (asked) throw Error("block, kv-heads, size: expected model gpt, got '{}'", model.name);
+  bool blocks = config.block != ModelConfig().block || config.kv_heads != 0;
+  if (blocks && !model.has_blocks) {
+    throw Error("block, kv-heads: expected model gpt, got '{}'", model.name);
+  }
+  for (const NamedSize& each : kNamedSizes) {
+    if (each.name == config.named && each.family != model.family) {
+      throw Error("size {}: expected model {}, got '{}'", each.name, each.family, model.name);
+    }
+  }
 }
 
 void check_parametrization(const Model& model, const ModelConfig& config) {
@@ -58,11 +71,16 @@ void check_parametrization(const Model& model, const ModelConfig& config) {
 }
 
 void check_sizes(const Model& model, const ModelConfig& given) {
-  ModelConfig config = model.has_blocks ? given.resolved() : given;
-  const std::pair<const char*, int64_t> sizes[] = {
-      {"batch", config.batch},          {"time", config.time},   {"width", config.width},
-      {"ffn", config.hidden},           {"depth", config.depth}, {"heads", config.heads},
-      {"vocabulary", config.vocabulary}};
+  ModelConfig config = model.family.empty() ? given : given.resolved();
+  const std::pair<const char*, int64_t> sizes[] = {{"batch", config.batch},
+                                                   {"time", config.time},
+                                                   {"width", config.width},
+                                                   {"ffn", config.hidden},
+                                                   {"depth", config.depth},
+                                                   {"heads", config.heads},
+                                                   {"vocabulary", config.vocabulary},
+                                                   {"positions", config.positions},
+                                                   {"predictions", config.predictions}};
   for (auto [name, size] : sizes) {
     if (size <= 0) throw Error("{}: expected a positive number, got {}", name, size);
   }
@@ -89,7 +107,7 @@ void ModelConfig::set_named(std::string_view size) {
     width = each.width;
     heads = each.heads;
     hidden = 4 * each.width;
-    time = kNamedTime;
+    if (each.time > 0) time = each.time;
     return;
   }
   throw Error("size: expected {}, got '{}'", fmt::join(names, ", "), size);

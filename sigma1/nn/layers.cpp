@@ -120,8 +120,11 @@ Value self_attention(const std::string& name, Value x, const SelfAttention& opti
   }
   k = repeat_heads(k, kv_heads, heads / kv_heads);
   v = repeat_heads(v, kv_heads, heads / kv_heads);
-  Value mixed = attention(
-      q, k, v, {.heads = heads, .causal = options.causal, .multiplier = options.multiplier});
+  Value mixed = attention(q, k, v,
+                          {.heads = heads,
+                           .causal = options.causal,
+                           .multiplier = options.multiplier,
+                           .mask = options.mask});
   return dense("out", mixed, width, options.with_bias);
 }
 

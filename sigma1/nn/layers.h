@@ -32,6 +32,7 @@ struct SelfAttention {
   bool rotary = false;   // queries and keys are turned by their positions
   bool causal = false, with_bias = false;
   double multiplier = 1;  // of the logits: the inverse of a temperature
+  Value mask = {};        // [batch, time], 0 where nobody is to look
 };
 // Multi-head self-attention on x[batch, time, width].
 Value self_attention(const std::string& name, Value x, const SelfAttention& options);

@@ -1,7 +1,10 @@
 #include <cmath>
 
 #include "sigma1/analysis/cut_edges.h"
+#include "sigma1/analysis/loss_nodes.h"
 #include "sigma1/base/error.h"
+#include "sigma1/ops/embedding.h"
+#include "sigma1/ops/shape.h"
 #include "sigma1/passes/scaling.h"
 
 namespace sigma1 {
@@ -33,24 +36,81 @@ Mean parse_mean(std::string_view name) {
   throw Error("mean: expected geometric, arithmetic, harmonic or to-output, got '{}'", name);
 }
 
-void constrain(Graph& graph, Mean mean) {
-  GradientEdges edges(graph);
-  std::vector<bool> is_cut = cut_edges(graph, edges);
-  for (int i = 0; i < graph.size(); ++i) {
-    Node& node = graph.node(i);
-    if (node.pinned) continue;
-    std::vector<size_t> constrained;
-    std::vector<double> factors{node.alpha};
-    for (size_t input = 0; input < node.inputs.size(); ++input) {
-      int edge = edges.index_of(i, input);
-      if (edge < 0 || is_cut[static_cast<size_t>(edge)]) continue;
-      constrained.push_back(input);
-      factors.push_back(node.beta[input]);
-    }
-    if (constrained.empty()) continue;
-    node.alpha = combine_factors(factors, mean);
-    for (size_t input : constrained) node.beta[input] = node.alpha;
-  }
+namespace {
+
+// Whether the output is a part of the first input, as it is: no factor may then change it for the
+// sake of a gradient that is zero elsewhere.
+bool picks(const OpDef* op) {
+  return op == &embedding_op || op == &gather_rows_op || op == &slice_op;
 }
+
+class Constraints {
+ public:
+  Constraints(Graph& graph, Mean mean)
+      : graph_(graph),
+        mean_(mean),
+        edges_(graph),
+        is_cut_(cut_edges(graph, edges_)),
+        losses_(graph, edges_) {}
+
+  void apply() {
+    std::vector<double> into_losses;  // β/α
+    for (int i = 0; i < graph_.size(); ++i) {
+      if (!losses_.contains(i)) {
+        constrain(graph_.node(i), constrained_inputs(i));
+        continue;
+      }
+      const Node& node = graph_.node(i);
+      for (size_t input : constrained_inputs(i)) {
+        if (enters_losses(i, input)) into_losses.push_back(node.beta[input] / node.alpha);
+      }
+    }
+    if (into_losses.empty()) return;
+    double common = combine_factors(into_losses, mean_);
+    for (int i = 0; i < graph_.size(); ++i) {
+      if (losses_.contains(i)) weigh_alike(i, common);
+    }
+  }
+
+ private:
+  std::vector<size_t> constrained_inputs(int i) const {
+    std::vector<size_t> constrained;
+    for (size_t input = 0; input < graph_.node(i).inputs.size(); ++input) {
+      int edge = edges_.index_of(i, input);
+      if (edge >= 0 && !is_cut_[static_cast<size_t>(edge)]) constrained.push_back(input);
+    }
+    return constrained;
+  }
+
+  bool enters_losses(int i, size_t input) const {
+    return !losses_.contains(graph_.node(i).inputs[input].node);
+  }
+
+  void constrain(Node& node, const std::vector<size_t>& inputs) const {
+    if (node.pinned || inputs.empty()) return;
+    std::vector<double> factors{node.alpha};
+    for (size_t input : inputs) factors.push_back(node.beta[input]);
+    if (!picks(node.op)) node.alpha = combine_factors(factors, mean_);
+    for (size_t input : inputs) node.beta[input] = node.alpha;
+  }
+
+  // Every gradient that leaves the losses is then `common` times the plain one.
+  void weigh_alike(int i, double common) {
+    Node& node = graph_.node(i);
+    for (size_t input : constrained_inputs(i)) {
+      node.beta[input] = enters_losses(i, input) ? node.alpha * common : node.alpha;
+    }
+  }
+
+  Graph& graph_;
+  Mean mean_;
+  GradientEdges edges_;
+  std::vector<bool> is_cut_;
+  LossNodes losses_;
+};
+
+}  // namespace
+
+void constrain(Graph& graph, Mean mean) { Constraints(graph, mean).apply(); }
 
 }  // namespace sigma1

@@ -1,5 +1,6 @@
 #include <unordered_map>
 
+#include "sigma1/analysis/loss_nodes.h"
 #include "sigma1/graph/sources.h"
 #include "sigma1/ops/rules.h"
 #include "sigma1/passes/scaling.h"
@@ -42,6 +43,8 @@ class ScaleRules {
 
 void ideal_scales(Graph& graph, const ScalingOptions& options) {
   ScaleRules rules(options.context);
+  GradientEdges edges(graph);
+  LossNodes losses(graph, edges);
   for (int i = 0; i < graph.size(); ++i) {
     Node& node = graph.node(i);
     if (is_source(*node.op) || node.pinned) continue;
@@ -49,6 +52,7 @@ void ideal_scales(Graph& graph, const ScalingOptions& options) {
       throw Error("{} at {}: the op has no scale rule; unit scaling takes a forward graph",
                   node.op->name, node.name);
     }
+    if (losses.is_sum(i)) continue;
     const Scales& scales = rules.of(node);
     node.alpha = scales.alpha;
     for (size_t input = 0; input < node.inputs.size(); ++input) {

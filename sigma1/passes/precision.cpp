@@ -37,7 +37,7 @@ Precision Precision::named(std::string_view name) {
   if (name == "fp8") {
     precision = named("fp16");
     precision.matmul = "fp8";
-    precision.overrides = {{"head", "stored"}};
+    precision.overrides = {{"head", "stored"}, {"mlm/scores", "stored"}};
     return precision;
   }
   throw Error("precision: expected fp32, bf16, fp16 or fp8, got '{}'", name);

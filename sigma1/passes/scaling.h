@@ -20,7 +20,8 @@ void unit_init(Graph& graph);
 // gradients.
 void residual(Graph& graph);
 
-// α and β that would give each op unit outputs and gradients on its own (Table A.2). Wrong
+// α and β that would give each op unit outputs and gradients on its own (Table A.2); 1 where
+// losses are added, as a loss is a number to be read, not a tensor to be stored. Wrong
 // gradients remain until `constrain` or `exact_betas` has run.
 void ideal_scales(Graph& graph, const ScalingOptions& options);
 
@@ -31,7 +32,9 @@ Mean parse_mean(std::string_view name);
 double combine_factors(const std::vector<double>& factors, Mean mean);
 
 // α = β on every edge that is not a cut edge, by a mean over the op's constrained factors (Section
-// 4). Guarantees valid gradients. Needs ideal_scales.
+// 4). Losses keep their values, and what enters them on such edges gets one common β instead, a
+// mean of theirs: a sum of losses weighs each as the plain model does. Guarantees valid gradients.
+// Needs ideal_scales.
 void constrain(Graph& graph, Mean mean);
 
 // Keeps every α and chooses every β by potentials: each gradient has unit scale where a value has

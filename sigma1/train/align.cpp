@@ -32,14 +32,14 @@ std::vector<int> find_joins(const Graph& graph) {
 
 }  // namespace
 
-std::vector<JoinScales> measure_joins(const TrainConfig& config, const Batch& batch) {
+std::vector<JoinScales> measure_joins(const TrainConfig& config, const ModelBatch& batch) {
   auto graph = std::make_shared<Graph>();
   build_model(*graph, config.model, config.size);
   return measure_joins(graph, static_cast<uint64_t>(config.seed), batch);
 }
 
 std::vector<JoinScales> measure_joins(std::shared_ptr<Graph> graph, uint64_t seed,
-                                      const Batch& batch) {
+                                      const ModelBatch& batch) {
   std::vector<JoinScales> joins;
   for (int i : find_joins(*graph)) {
     const Node& node = graph->node(i);

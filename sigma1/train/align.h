@@ -4,7 +4,7 @@
 // accordingly (the paper's Appendix "Aligning").
 #pragma once
 
-#include "sigma1/data/windows.h"
+#include "sigma1/train/batch_source.h"
 #include "sigma1/train/step_graphs.h"
 
 namespace sigma1 {
@@ -17,9 +17,9 @@ struct JoinScales {
 
 // Of the plain model, or of any forward graph of a model, in its order: a run on one batch at
 // initialisation.
-std::vector<JoinScales> measure_joins(const TrainConfig& config, const Batch& batch);
+std::vector<JoinScales> measure_joins(const TrainConfig& config, const ModelBatch& batch);
 std::vector<JoinScales> measure_joins(std::shared_ptr<Graph> graph, uint64_t seed,
-                                      const Batch& batch);
+                                      const ModelBatch& batch);
 
 // For a model whose tensors have unit scale: weight × scale of each, made to a² + c² = 1.
 JoinWeights aligned_weights(const std::vector<JoinScales>& joins);

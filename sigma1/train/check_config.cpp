@@ -44,7 +44,7 @@ void check_counts(const TrainConfig& config) {
                             {"vocabulary", config.tokens.vocabulary}}) {
     expect_at_least(key, value, 0);
   }
-  if (config.context >= size.time) {
+  if (config.context >= size.time && !config.reads_pairs() && !config.reads_questions()) {
     throw Error("masked: expected fewer than the {} tokens of a sequence, got {}", size.time,
                 config.context);
   }
@@ -101,7 +101,7 @@ bool TrainConfig::reads_text() const {
     return std::ranges::any_of(
         graph.nodes(), [&](const Node& node) { return node.op == &input_op && node.name == name; });
   };
-  return reads("tokens") && reads("mask");
+  return reads("tokens") && (reads("mask") || reads("masked_labels") || reads("start"));
 }
 
 void TrainConfig::check() const {
@@ -126,7 +126,8 @@ void TrainConfig::check() const {
   // The rest is known to the model alone, so it is built: what is wrong should show before a text
   // of gigabytes is read.
   if (!reads_text()) {
-    throw Error("model: expected one that reads text, char_lm or gpt, got '{}'", model);
+    throw Error("model: expected one that reads text, char_lm, gpt, bert or bert_squad, got '{}'",
+                model);
   }
 }
 

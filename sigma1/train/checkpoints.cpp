@@ -123,4 +123,10 @@ Checkpoint latest_checkpoint(const fs::path& folder) {
               fmt::join(warnings, "; "));
 }
 
+Checkpoint find_checkpoint(const std::filesystem::path& path) {
+  if (!std::filesystem::is_directory(path)) return load_checkpoint(path);
+  std::filesystem::path inner = path / "checkpoints";
+  return latest_checkpoint(std::filesystem::exists(inner) ? inner : path);
+}
+
 }  // namespace sigma1

@@ -37,4 +37,7 @@ bool has_checkpoint(const std::filesystem::path& folder);
 // The newest whole one of a folder; Error when it has none.
 Checkpoint latest_checkpoint(const std::filesystem::path& folder);
 
+// What a person means by a path: a file, a folder of them, or a run's folder.
+Checkpoint find_checkpoint(const std::filesystem::path& path);
+
 }  // namespace sigma1

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -10,9 +11,13 @@
 
 namespace sigma1 {
 
+class BatchSource;
+
 struct Corpus {
   Vocabulary vocabulary;
   std::vector<uint16_t> train, valid;
+  // What batches come from instead, where they are no windows of these texts.
+  std::shared_ptr<const BatchSource> source = nullptr;
 };
 
 // What a token of a text is.

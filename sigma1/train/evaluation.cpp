@@ -5,6 +5,12 @@
 namespace sigma1 {
 
 std::string to_string(const Evaluation& evaluation) {
+  if (!evaluation.parts.empty()) {
+    std::string text = fmt::format("loss {:.4f}", evaluation.loss);
+    for (const auto& [name, value] : evaluation.parts)
+      text += fmt::format(", {} {:.4f}", name, value);
+    return fmt::format("{} on {} tokens", text, evaluation.characters);
+  }
   if (evaluation.kind == Vocabulary::Kind::ids) {
     return fmt::format("{:.4f} nats ({:.4f} bits) per token on {} tokens", evaluation.loss,
                        evaluation.bits_per_character, evaluation.characters);

@@ -10,16 +10,15 @@
 
 #include "sigma1/base/crc32c.h"
 #include "sigma1/base/error.h"
+#include "sigma1/base/protobuf.h"
 
 namespace sigma1 {
 namespace {
 
 namespace fs = std::filesystem;
+using namespace protobuf;
 
 static_assert(std::endian::native == std::endian::little, "numbers are written in memory order");
-
-// Protobuf on the wire: a field is a varint of its number and kind, then its content.
-enum WireKind : uint64_t { kVarint = 0, kFixed64 = 1, kBytes = 2, kFixed32 = 5 };
 
 // Field numbers of tensorflow/core/util/event.proto and framework/summary.proto.
 constexpr uint64_t kEventWallTime = 1, kEventStep = 2, kEventFileVersion = 3, kEventSummary = 5,
@@ -32,25 +31,6 @@ constexpr uint64_t kHistogramLimits = 6, kHistogramCounts = 7;
 template <class T>
 std::string raw(T value) {
   return {reinterpret_cast<const char*>(&value), sizeof value};
-}
-
-std::string varint(uint64_t value) {
-  std::string bytes;
-  for (; value >= 0x80; value >>= 7) bytes += static_cast<char>((value & 0x7F) | 0x80);
-  return bytes + static_cast<char>(value);
-}
-
-std::string key(uint64_t field, WireKind kind) { return varint(field << 3 | kind); }
-std::string number_field(uint64_t field, uint64_t value) {
-  return key(field, kVarint) + varint(value);
-}
-std::string double_field(uint64_t field, double value) { return key(field, kFixed64) + raw(value); }
-std::string float_field(uint64_t field, float value) { return key(field, kFixed32) + raw(value); }
-std::string bytes_field(uint64_t field, std::string_view content) {
-  return key(field, kBytes) + varint(content.size()) + std::string(content);
-}
-std::string doubles_field(uint64_t field, std::span<const double> values) {
-  return bytes_field(field, {reinterpret_cast<const char*>(values.data()), values.size_bytes()});
 }
 
 std::string serialize(const HistogramSummary& histogram) {

@@ -69,6 +69,10 @@ size_t sample(const std::vector<float>& scores, double temperature, double unifo
 
 void generate(const Session& session, const GenerateOptions& options,
               const std::function<void(std::string_view)>& show) {
+  if (session.config().reads_pairs()) {
+    throw Error("expected a model that predicts what follows, char_lm or gpt, got {}",
+                session.config().model);
+  }
   if (!(options.temperature >= 0) || std::isinf(options.temperature)) {
     throw Error("temperature: expected 0 or more, got {}", options.temperature);
   }

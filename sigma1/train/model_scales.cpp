@@ -17,7 +17,7 @@ void copy_state(const Session& session, ScaleProbe& probe) {
 }
 
 std::vector<TensorScale> session_scales(const Session& session, const TrainConfig& config,
-                                        const Batch& batch, const ProbeOptions& options) {
+                                        const ModelBatch& batch, const ProbeOptions& options) {
   ScaleProbe probe(config, session.joins(), options);
   copy_state(session, probe);
   write_batch(probe.store(), batch);

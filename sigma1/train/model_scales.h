@@ -11,7 +11,7 @@ void copy_state(const Session& session, ScaleProbe& probe);
 
 // Judged by the formats of `config`, which may differ from the session's own in those only.
 std::vector<TensorScale> session_scales(const Session& session, const TrainConfig& config,
-                                        const Batch& batch, const ProbeOptions& options);
+                                        const ModelBatch& batch, const ProbeOptions& options);
 
 // Of a model that reads no text: weights as initialised, inputs normal, tokens random.
 std::vector<TensorScale> layer_scales(const TrainConfig& config, const ProbeOptions& options);

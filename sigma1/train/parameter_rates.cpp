@@ -4,17 +4,22 @@
 
 #include "sigma1/ops/linear.h"
 #include "sigma1/ops/rules.h"
+#include "sigma1/ops/shape.h"
 
 namespace sigma1 {
 namespace {
 
-// The node that multiplies by the parameter, or null.
+// The node that multiplies by the parameter, as it is or transposed, or null.
 const Node* multiplying_node(const Graph& graph, Value parameter) {
-  for (const Node& node : graph.nodes()) {
+  for (int i = 0; i < graph.size(); ++i) {
+    const Node& node = graph.node(i);
     std::vector<TensorType> types = node.input_types();
-    for (size_t i = 0; i < node.inputs.size(); ++i) {
-      if (node.inputs[i] == parameter && node.op->multiplies != nullptr &&
-          node.op->multiplies({types, node.attributes}, i)) {
+    if (node.op == &transpose_op && node.inputs.front() == parameter) {
+      return multiplying_node(graph, {parameter.graph, i, 0});
+    }
+    for (size_t input = 0; input < node.inputs.size(); ++input) {
+      if (node.inputs[input] == parameter && node.op->multiplies != nullptr &&
+          node.op->multiplies({types, node.attributes}, input)) {
         return &node;
       }
     }
@@ -40,7 +45,7 @@ double u_mup_factor(const TrainConfig& config, const Graph& model, Value paramet
 double rate_factor(const TrainConfig& config, const Graph& model, Value parameter) {
   if (config.is_u_mup()) return u_mup_factor(config, model, parameter);
   bool whole = Method::parse(config.method).kind != Method::Kind::unit ||
-               multiplying_node(model, parameter) != nullptr;
+               config.optimiser == "lamb" || multiplying_node(model, parameter) != nullptr;
   return whole ? 1 : rsqrt(static_cast<double>(config.size.width));
 }
 

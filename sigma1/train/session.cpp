@@ -2,35 +2,22 @@
 
 #include <cmath>
 #include <nlohmann/json.hpp>
-#include <numbers>
 
 #include "sigma1/backend/reference.h"
 #include "sigma1/base/error.h"
 #include "sigma1/passes/differentiate.h"
 #include "sigma1/train/align.h"
+#include "sigma1/train/initial_weights.h"
+#include "sigma1/train/stored_model.h"
 
 namespace sigma1 {
 namespace {
 
 using Json = nlohmann::ordered_json;
 
-WindowSizes window_sizes(const TrainConfig& config) { return {config.size.time, config.context}; }
-
-double counted(const Batch& batch) {
-  double sum = 0;
-  for (float weight : batch.mask) sum += weight;
-  return sum;
-}
-
 std::string dtype_of(const Buffer& buffer) {
   if (buffer.codec == nullptr) return buffer.kind == Kind::index ? "I32" : "F32";
-  const FloatFormat& format = buffer.codec->cast().format;
-  for (auto [name, dtype] :
-       {std::pair{"fp16", "F16"}, {"bf16", "BF16"}, {"e4m3", "F8_E4M3"}, {"e5m2", "F8_E5M2"}}) {
-    if (find_format(name).format == format) return dtype;
-  }
-  throw Error("checkpoint: no dtype for a format of {} bits; store fp16, bf16, e4m3 or e5m2",
-              format.bits());
+  return dtype_of(buffer.codec->cast().format);
 }
 
 }  // namespace
@@ -41,17 +28,6 @@ void initialise_parameters(Store& store, const Graph& graph, uint64_t seed) {
     Tensor value = initial_value(node, seed);
     store.write(node.name, std::vector<float>(value.data.begin(), value.data.end()));
   }
-}
-
-void write_batch(Store& store, const Batch& batch) {
-  store.write_indices("tokens", std::vector<int32_t>(batch.tokens.begin(), batch.tokens.end()));
-  store.write("mask", batch.mask);
-}
-
-Batch step_batch(const TrainConfig& config, const Corpus& corpus, int64_t step, int64_t part) {
-  auto index = static_cast<uint64_t>(step * config.accumulate + part);
-  return training_batch(corpus.train, config.size.batch, static_cast<uint64_t>(config.seed), index,
-                        window_sizes(config));
 }
 
 void LossScaler::saw(bool overflow) {
@@ -70,21 +46,30 @@ Session::Session(TrainConfig config, const Corpus& corpus, const Device& device)
     : config_(std::move(config)), vocabulary_(corpus.vocabulary), corpus_(&corpus), store_(device) {
   config_.size.vocabulary = static_cast<int64_t>(vocabulary_.size());
   config_.check();
-  if (static_cast<int64_t>(corpus.train.size()) < config_.size.time) {
+  if (!corpus.source && static_cast<int64_t>(corpus.train.size()) < config_.size.time) {
     throw Error("train: expected a text of at least one sequence, {} {}s, got {}",
                 config_.size.time, vocabulary_.token_name(), corpus.train.size());
   }
-  dispatched_ = products_left_in_16_bits(config_, device);
+  initialise();
+}
+
+void Session::initialise() {
+  dispatched_ = products_left_in_16_bits(config_, store_.device());
   leave_in_16_bits(config_, dispatched_);
+  std::optional<InitialWeights> given;
+  if (!config_.init.empty()) given.emplace(config_);
   // u-µP has its own rule of what residual layers weigh.
   bool aligns = Method::parse(config_.method).kind == Method::Kind::unit &&
                 config_.align == "measure" && !config_.is_u_mup();
-  if (aligns) {
-    joins_ = aligned_weights(measure_joins(config_, step_batch(config_, corpus, 0)));
+  if (given) {
+    joins_ = given->joins();
+  } else if (aligns) {
+    joins_ = aligned_weights(measure_joins(config_, step_batch(config_, *corpus_, 0)));
   }
   build();
   auto seed = static_cast<uint64_t>(config_.seed);
   initialise_parameters(store_, gradients_->graph(), seed);
+  if (given) given->write(store_, parameters_);
   for (const std::string& name : parameters_) {
     if (store_.contains(master_name(name))) store_.write(master_name(name), store_.read(name));
   }
@@ -127,7 +112,9 @@ void Session::build() {
   auto seed = static_cast<uint64_t>(config_.seed);
   parameters_.clear();
   kept_.clear();
-  StepGraph evaluation = evaluation_graph(config_, joins_);
+  // A loss of several parts is told with them.
+  StepGraph evaluation =
+      evaluation_graph(config_, joins_, config_.reads_pairs() || config_.reads_questions());
   evaluation_ = std::make_unique<Program>(evaluation.graph, store_, evaluation.stored, seed);
   for (Value parameter : evaluation.graph->parameters()) {
     parameters_.push_back(evaluation.graph->node(parameter.node).name);
@@ -253,13 +240,13 @@ void Session::start_step() {
     return std::span(static_cast<const std::byte*>(data), size);
   };
   for (int64_t i = 0; i < config_.accumulate; ++i) {
-    Batch batch = step_batch(config_, *corpus_, step_, i);
+    ModelBatch batch = step_batch(config_, *corpus_, step_, i);
     write_batch(store_, batch);
     gradients_->set_step(static_cast<uint64_t>(step_ * config_.accumulate + i));
     gradients_work_->run();
     started.losses.push_back(
         device.read_later({bytes(gradients_->output("loss").data, sizeof(float))}));
-    started.weights.push_back(static_cast<double>(batch.mask.size()) / counted(batch));
+    started.weights.push_back(batch.loss_weight);
   }
   if (update_work_) update_work_->run();
   started.bad_step = device.read_later({bytes(bad_step_->data(), sizeof(uint64_t))});
@@ -299,39 +286,6 @@ void Session::fail(int64_t step, double loss) {
   throw NotFinite("step {}: {} is not finite (loss {}); a smaller rate or another method may help",
                   step + 1, tensor.empty() ? "a sum of gradients" : tensor,
                   std::isnan(loss) ? NAN : loss);  // NaN has no sign that means anything
-}
-
-Session::Memory Session::memory() const {
-  Memory all;
-  for (const std::string& name : store_.names()) all.kept += store_.bytes(name);
-  for (const Program* program : {gradients_.get(), update_.get(), evaluation_.get()}) {
-    if (program == nullptr) continue;
-    MemoryUse use = program->memory();
-    all.activations += use.arena + use.constants;
-    all.workspace += use.workspace;
-  }
-  return all;
-}
-
-Evaluation Session::evaluate(std::span<const uint16_t> text,
-                             const std::function<void(int64_t, int64_t)>& progress) {
-  WindowSizes sizes = window_sizes(config_);
-  int64_t windows = evaluation_windows(static_cast<int64_t>(text.size()), sizes);
-  Evaluation result;
-  double nats = 0, characters = 0;
-  for (int64_t first = 0; first < windows; first += config_.size.batch) {
-    if (progress) progress(first, windows);
-    Batch batch = evaluation_batch(text, first, config_.size.batch, sizes);
-    write_batch(store_, batch);
-    evaluation_->run(0);
-    nats += evaluation_->scalar("loss") * static_cast<double>(batch.mask.size());
-    characters += counted(batch);
-  }
-  result.characters = static_cast<int64_t>(characters);
-  result.loss = nats / characters;
-  result.bits_per_character = result.loss / std::numbers::ln2;
-  result.kind = vocabulary_.kind();
-  return result;
 }
 
 }  // namespace sigma1

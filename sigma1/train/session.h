@@ -7,8 +7,8 @@
 #include <optional>
 
 #include "sigma1/base/error.h"
-#include "sigma1/data/windows.h"
 #include "sigma1/runtime/program.h"
+#include "sigma1/train/batch_source.h"
 #include "sigma1/train/checkpoints.h"
 #include "sigma1/train/corpus.h"
 #include "sigma1/train/evaluation.h"
@@ -19,9 +19,10 @@ namespace sigma1 {
 
 // Parameters as their initialisation says, random numbers keyed by name.
 void initialise_parameters(Store& store, const Graph& graph, uint64_t seed);
-void write_batch(Store& store, const Batch& batch);
+void write_batch(Store& store, const ModelBatch& batch);
 // What a run reads at a step; `part` of those whose gradients it sums.
-Batch step_batch(const TrainConfig& config, const Corpus& corpus, int64_t step, int64_t part = 0);
+ModelBatch step_batch(const TrainConfig& config, const Corpus& corpus, int64_t step,
+                      int64_t part = 0);
 
 // A run that went to infinity: no mistake of the user's in a sweep, which looks for the limit.
 class NotFinite : public Error {
@@ -72,6 +73,8 @@ class Session {
   int64_t ahead() const { return static_cast<int64_t>(started_.size()); }
   Evaluation evaluate(std::span<const uint16_t> text,
                       const std::function<void(int64_t done, int64_t total)>& progress = {});
+  // By what a corpus that is no text keeps for validation.
+  Evaluation evaluate(const BatchSource& source, const BatchSource::Progress& progress = {});
   void save(const std::filesystem::path& folder) const;
 
   // From now on the matrix product reads fp16, or what is stored in 16 bits, instead of its 8.
@@ -86,6 +89,7 @@ class Session {
   Memory memory() const;
 
  private:
+  void initialise();
   void build();
   void record();
   void restore(const Checkpoint& checkpoint);

@@ -100,7 +100,8 @@ class UpdateBuilder {
 
   // The optimiser multiplies decay by the rate. Under u-µP it is independent of it: at its peak, a
   // step takes just this share of a weight.
-  double decay_at(double rate_factor) const {
+  double decay_at(const Shape& shape, double rate_factor) const {
+    if (shape.size() < 2 && !config_.decay_vectors) return 0;
     if (!config_.is_u_mup()) return config_.weight_decay;
     return config_.weight_decay / (config_.resolved_schedule().rate * rate_factor);
   }
@@ -112,7 +113,7 @@ class UpdateBuilder {
       Graph::Path path(graph_, "update/" + name);
       SgdStep next = sgd_step(param, grad, m, rate_,
                               {.momentum = config_.momentum,
-                               .weight_decay = config_.weight_decay,
+                               .weight_decay = decay_at(shape, rate_factor),
                                .gradient_scale = fixed_scale_,
                                .rate_scale = rate_factor});
       return {next.param, next.momentum};
@@ -122,7 +123,7 @@ class UpdateBuilder {
     AdamOptions adam{.beta1 = config_.beta1,
                      .beta2 = config_.beta2,
                      .epsilon = config_.epsilon,
-                     .weight_decay = decay_at(rate_factor),
+                     .weight_decay = decay_at(shape, rate_factor),
                      .decoupled = config_.optimiser != "adam",
                      .gradient_scale = fixed_scale_,
                      .rate_scale = rate_factor};

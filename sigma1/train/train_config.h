@@ -22,6 +22,11 @@ struct TrainConfig {
 
   std::string train_text, valid_text;  // files or folders; without a second, the first's end
   Tokens tokens;                       // what these are made of
+  // Of bert_squad: the vocabulary, whether it has upper case, and how texts are cut into windows.
+  std::string vocab_file;
+  bool cased = false;
+  int64_t stride = 128, max_query = 64;
+  std::string init;  // a checkpoint or run whose weights to begin with
 
   std::string method = "unit";  // none, loss-scale=N, auto-loss-scale, per-tensor=…, unit
   std::string scheme = "paper";
@@ -35,6 +40,7 @@ struct TrainConfig {
   std::string optimiser = "adam";  // sgd, adam, adamw, lamb
   double rate = 0;                 // 0: what suits the method
   double momentum = 0.9, beta1 = 0.9, beta2 = 0.999, epsilon = 1e-7, weight_decay = 0;
+  bool decay_vectors = true;  // biases and norms too
   std::string schedule = "half-life";
   int64_t warmup = 0, half_life = 0;  // 0: an eighth of the steps
   int64_t steps = 524288;             // 2^19
@@ -67,6 +73,10 @@ struct TrainConfig {
 
   // Whether the model can be trained; others are layers to look at.
   bool reads_text() const;
+  // Whether it is trained on pairs of texts by `sigma1 bert prepare`.
+  bool reads_pairs() const { return model == "bert"; }
+  // Whether it is trained on questions, SQuAD's.
+  bool reads_questions() const { return model == "bert_squad"; }
 
   // What the settings amount to.
   Precision resolved_precision() const;

@@ -11,6 +11,7 @@
 #include "sigma1/base/parallel.h"
 #include "sigma1/numerics/convert.h"
 #include "sigma1/runtime/gemm_floor.h"
+#include "sigma1/train/bert_source.h"
 #include "sigma1/train/event_file.h"
 #include "sigma1/train/metrics.h"
 #include "sigma1/train/progress.h"
@@ -86,7 +87,7 @@ class Run {
       : session_(session),
         config_(session.config()),
         options_(options),
-        valid_text_(validation_text(config_, corpus)),
+        corpus_(corpus),
         metrics_(options.folder / "metrics.jsonl", session.step() == 0 ? -1 : session.step()),
         events_(options.folder / "events", session.step() == 0 ? -1 : session.step()),
         record_(options.folder, session, corpus, probe_of(config_, options),
@@ -124,7 +125,7 @@ class Run {
     if (progress_) progress_->finish();
     result.finished = session_.step() == config_.steps;
     bool was_finished = result.finished && result.valid.characters == 0;
-    if (was_finished) result.valid = session_.evaluate(valid_text_);  // written long ago
+    if (was_finished) result.valid = validate();  // written long ago
     result.steps = session_.step();
     result.skipped = session_.loss_scaler().skipped;
     result.seconds = steady_seconds() - started_at_;
@@ -182,13 +183,19 @@ class Run {
                        .share_of_floor = floor_ / seconds});
   }
 
+  Evaluation validate() {
+    if (corpus_.source) return session_.evaluate(*corpus_.source);
+    return session_.evaluate(validation_text(config_, corpus_));
+  }
+
   Evaluation evaluate() {
-    Evaluation result = session_.evaluate(valid_text_);
+    Evaluation result = validate();
     int64_t step = session_.step();
-    metrics_.write(step, std::vector<Metric>{{"valid_loss", result.loss},
-                                             {"valid_bpc", result.bits_per_character}});
-    events_.scalar("valid_loss", step, result.loss);
-    events_.scalar("valid_bpc", step, result.bits_per_character);
+    std::vector<Metric> metrics{{"valid_loss", result.loss},
+                                {"valid_bpc", result.bits_per_character}};
+    for (const auto& [name, value] : result.parts) metrics.push_back({"valid_" + name, value});
+    metrics_.write(step, metrics);
+    for (const Metric& metric : metrics) events_.scalar(metric.name, step, metric.value);
     events_.flush();
     return result;
   }
@@ -196,7 +203,7 @@ class Run {
   Session& session_;
   const TrainConfig& config_;
   const RunOptions& options_;
-  std::span<const uint16_t> valid_text_;
+  const Corpus& corpus_;
   MetricsFile metrics_;
   EventFile events_;
   RunRecord record_;
@@ -217,15 +224,13 @@ TrainConfig run_config(const fs::path& folder) {
 RunResult train(const TrainConfig& config, const RunOptions& options) {
   config.check();
   check_folder(options);
-  return train(
-      config, options,
-      load_corpus(config.train_text, config.valid_text, options.cache_folder, config.tokens));
+  return train(config, options, load_corpus(config, options.cache_folder));
 }
 
 RunResult train(const TrainConfig& config, const RunOptions& options, const Corpus& corpus) {
   config.check();
   check_folder(options);
-  if (corpus.valid.empty())
+  if (!corpus.source && corpus.valid.empty())
     throw Error("valid: expected a text, and the training text is too short to take it from");
   std::optional<Session> session;
   if (options.resume && has_checkpoint(checkpoint_folder(options.folder))) {

@@ -20,7 +20,7 @@ std::string base_name(const std::string& name) {
 
 // The worst of each gradient tensor and its casts, by name.
 std::map<std::string, Zeros> count_zeros(const TrainConfig& config, const Session& session,
-                                         const Batch& batch) {
+                                         const ModelBatch& batch) {
   StepGraph graph = gradient_graph(config, session.joins());
   Store store;
   Program program(graph.graph, store, graph.stored);
@@ -54,7 +54,7 @@ TensorUnderflow Underflow::worst() const {
   return result;
 }
 
-Underflow measure_underflow(const Session& session, const Batch& batch) {
+Underflow measure_underflow(const Session& session, const ModelBatch& batch) {
   TrainConfig exact = session.config();
   exact.precision = "fp32";
   exact.activations = exact.weights = exact.gradients = exact.matmul = exact.matmul_overrides = "";

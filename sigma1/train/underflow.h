@@ -23,6 +23,6 @@ struct Underflow {
   TensorUnderflow worst() const;
 };
 
-Underflow measure_underflow(const Session& session, const Batch& batch);
+Underflow measure_underflow(const Session& session, const ModelBatch& batch);
 
 }  // namespace sigma1

@@ -17,7 +17,7 @@ namespace {
 // What the CPU multiplies in a step.
 int64_t logged_flops(const TrainingCase& of) {
   std::shared_ptr<Graph> graph = lowered(of, Precision::named("fp32"));
-  ProgramRun run(graph, training_bindings(*graph, of.config.vocabulary));
+  ProgramRun run(graph, training_bindings(*graph));
   cpu::GemmLog log;
   run.program.run(0);
   int64_t flops = 0;

@@ -19,7 +19,7 @@ class CudaProgram : public testing::Test {
 void expect_cpu(const TrainingCase& each, const char* precision, double bound) {
   SCOPED_TRACE(fmt::format("{} in {}", each.name, precision));
   auto graph = lowered(each, Precision::named(precision));
-  Bindings bindings = training_bindings(*graph, each.config.vocabulary);
+  Bindings bindings = training_bindings(*graph);
   ProgramRun cpu(graph, bindings), gpu(graph, bindings, {}, cuda_device());
   cpu.program.run(0);
   gpu.program.run(0);
@@ -38,7 +38,7 @@ TEST_F(CudaProgram, GivesTheSameBitsAgain) {
   for (const TrainingCase& each : training_cases()) {
     for (const char* precision : {"fp32", "fp16", "fp8"}) {
       auto graph = lowered(each, Precision::named(precision));
-      Bindings bindings = training_bindings(*graph, each.config.vocabulary);
+      Bindings bindings = training_bindings(*graph);
       ProgramRun run(graph, bindings, {}, cuda_device());
       auto bits = [&] {
         run.program.run(0);

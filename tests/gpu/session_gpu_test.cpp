@@ -173,7 +173,7 @@ TEST_F(CudaSession, RoundsProductsOfFp32OnlyWhenAsked) {
 
 TEST_F(CudaSession, IsProbedWhereItRuns) {
   Session session(config("attention", "fp16"), corpus, cuda_device());
-  Batch batch = step_batch(session.config(), corpus, 0);
+  ModelBatch batch = step_batch(session.config(), corpus, 0);
   auto there = session_scales(session, session.config(), batch, {.device = &cuda_device()});
   auto here = session_scales(session, session.config(), batch, {});
   ASSERT_EQ(there.size(), here.size());

@@ -2,6 +2,8 @@
 //   interop_files events FOLDER            a run of two parts for TensorBoard
 //   interop_files write-safetensors FILE   a tensor of every dtype
 //   interop_files read-safetensors FILE    prints a line of name, dtype, shape and bytes for each
+//   interop_files onnx FOLDER              models as ONNX, with inputs and what we make of them
+//   interop_files bert FOLDER              BERTs for transformers, likewise
 #include <fmt/ranges.h>
 
 #include <array>
@@ -14,6 +16,8 @@
 #include "sigma1/base/error.h"
 #include "sigma1/runtime/safetensors.h"
 #include "sigma1/train/event_file.h"
+#include "tests/interop/bert_files.h"
+#include "tests/interop/onnx_files.h"
 
 namespace sigma1 {
 namespace {
@@ -62,8 +66,13 @@ int run(const std::string& action, const std::string& path) {
     write_example(path);
   } else if (action == "read-safetensors") {
     print_tensors(path);
+  } else if (action == "onnx") {
+    write_onnx_examples(path);
+  } else if (action == "bert") {
+    write_bert_examples(path);
   } else {
-    throw Error("expected events, write-safetensors or read-safetensors, got {}", action);
+    throw Error("expected events, write-safetensors, read-safetensors, onnx or bert, got {}",
+                action);
   }
   return 0;
 }

@@ -16,7 +16,8 @@ struct TrainingCase {
   ModelConfig config;
 };
 
-// Every model of the registry, char_lm with each of its contexts and gpt with each of its blocks.
+// Every model of the registry but bert_squad, char_lm with each of its contexts and gpt with each
+// of its blocks.
 std::vector<TrainingCase> training_cases();
 
 // Marks the output "loss" and, as "PARAMETER/gradient", the gradient of every parameter. Plain, or
@@ -28,6 +29,9 @@ void mark_gradients(Graph& graph, bool seed_input = false);
 
 // Parameters as initialised, constant ones not all alike so that a swapped one shows; inputs
 // random, and masks that let most pass.
-Bindings training_bindings(const Graph& graph, int64_t vocabulary);
+Bindings training_bindings(const Graph& graph);
+
+// What every op that reads an index allows.
+int64_t index_limit(const Graph& graph, const Node& input);
 
 }  // namespace sigma1

@@ -57,7 +57,7 @@ TEST(Fold, KeepsEveryModel) {
       SCOPED_TRACE(each.name);
       Graph graph;
       build_training_graph(graph, each, scheme);
-      expect_same_when_folded(graph, training_bindings(graph, each.config.vocabulary));
+      expect_same_when_folded(graph, training_bindings(graph));
     }
   }
 }

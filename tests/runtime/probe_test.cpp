@@ -143,7 +143,7 @@ TEST(FusionNone, ComputesTheSameBitsOfEveryModel) {
   for (const TrainingCase& each : training_cases()) {
     SCOPED_TRACE(each.name);
     auto graph = lowered(each, Precision::named("fp32"));
-    hidden += expect_same_bits(graph, training_bindings(*graph, each.config.vocabulary));
+    hidden += expect_same_bits(graph, training_bindings(*graph));
   }
   EXPECT_GT(hidden, 0u);
 }
@@ -166,7 +166,7 @@ TEST(FusionNone, SeesEachNodeThatIsNoViewOrSource) {
   auto graph = lowered(mlp, Precision::named("fp32"));
   Store store;
   Program apart(graph, store, {}, 0, Fusion::none);
-  write_sources(store, training_bindings(*graph, 1));
+  write_sources(store, training_bindings(*graph));
   std::set<std::string> seen;
   apart.run(0, [&](const Node& node, size_t, const Buffer&) { seen.insert(node.name); });
   for (const Node& node : graph->nodes()) {

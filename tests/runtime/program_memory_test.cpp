@@ -40,8 +40,7 @@ TEST(ProgramMemory, ARunAllocatesNothing) {
     for (const Precision& precision :
          {Precision::named("fp32"), Precision::named("bf16"), delayed_fp8()}) {
       auto graph = lowered(each, precision);
-      ProgramRun run(graph, training_bindings(*graph, each.config.vocabulary),
-                     under_own_names(*graph));
+      ProgramRun run(graph, training_bindings(*graph), under_own_names(*graph));
       for (int threads : {1, 2}) {
         Threads limit(threads);
         run.program.run(0);
@@ -79,7 +78,7 @@ TEST(ProgramMemory, BitsAreTheSameFromRunToRun) {
   for (const TrainingCase& each : training_cases()) {
     for (const char* precision : {"fp32", "fp8"}) {
       auto graph = lowered(each, Precision::named(precision));
-      Bindings bindings = training_bindings(*graph, each.config.vocabulary);
+      Bindings bindings = training_bindings(*graph);
       for (int threads : {1, 2, 3}) {
         Threads limit(threads);
         ProgramRun run(graph, bindings), other(graph, bindings);
@@ -107,7 +106,7 @@ TEST(ProgramMemory, BitsDoNotDependOnTheNumberOfThreads) {
   mark_gradients(*graph);
   fold(*graph);
   lower_precision(*graph, Precision::named("bf16"));
-  Bindings bindings = training_bindings(*graph, 50);
+  Bindings bindings = training_bindings(*graph);
   std::map<std::string, Bytes> bits;
   for (int threads : {1, 2, 3}) {
     Threads limit(threads);
@@ -121,7 +120,7 @@ TEST(ProgramMemory, BitsDoNotDependOnTheNumberOfThreads) {
 TEST(ProgramMemory, OutputsLieInTheStore) {
   for (const TrainingCase& each : training_cases()) {
     auto graph = lowered(each, Precision::named("fp16"));
-    Bindings bindings = training_bindings(*graph, each.config.vocabulary);
+    Bindings bindings = training_bindings(*graph);
     Names stored;
     for (const auto& [name, value] : graph->outputs()) stored[name] = "kept/" + name;
     ProgramRun run(graph, bindings, stored), free_run(graph, bindings);

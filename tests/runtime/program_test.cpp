@@ -37,7 +37,7 @@ TEST(Program, EqualsTheReferenceInSinglePrecision) {
       build_training_graph(
           *graph, each,
           scheme == 0 ? std::nullopt : std::optional(scheme == 1 ? Scheme::paper : Scheme::exact));
-      Bindings bindings = training_bindings(*graph, each.config.vocabulary);
+      Bindings bindings = training_bindings(*graph);
       ProgramRun plain(graph, bindings);
       expect_reference(plain, 1e-5);
       ProgramRun run(lowered(each, Precision::named("fp32")), bindings);
@@ -93,7 +93,7 @@ TEST(Program, EqualsTheReferenceInFewerBits) {
     for (const char* precision : {"fp16", "bf16", "fp8"}) {
       SCOPED_TRACE(fmt::format("{} in {}", each.name, precision));
       auto graph = lowered(each, Precision::named(precision));
-      ProgramRun run(graph, training_bindings(*graph, each.config.vocabulary));
+      ProgramRun run(graph, training_bindings(*graph));
       unround_fused(*graph);
       std::map<Key, Tensor> got;
       run.program.run(0, [&](const Node& node, size_t output, const Buffer& buffer) {
@@ -118,7 +118,7 @@ TEST(Program, EqualsTheReferenceInFewerBits) {
 TEST(Program, HistoriesOfDelayedCastsGoOnFromRunToRun) {
   TrainingCase mlp = training_cases().front();
   auto graph = lowered(mlp, delayed_fp8());
-  Bindings given = training_bindings(*graph, mlp.config.vocabulary);
+  Bindings given = training_bindings(*graph);
   std::vector<std::string> histories;
   Names stored;
   for (const auto& [name, value] : graph->outputs()) {
@@ -153,7 +153,7 @@ TEST(Program, HistoriesOfDelayedCastsGoOnFromRunToRun) {
 TEST(Program, NamesTheFirstThatIsNotFinite) {
   TrainingCase mlp = training_cases().front();
   auto graph = lowered(mlp, Precision::named("fp16"));
-  Bindings bindings = training_bindings(*graph, mlp.config.vocabulary);
+  Bindings bindings = training_bindings(*graph);
   const std::pair<const char*, const char*> plants[] = {
       {"layer0/dense/weight", "layer0/dense/linear"},
       {"layer1/dense/bias", "layer1/dense/linear"},
@@ -223,7 +223,7 @@ TEST(Program, MistakesAreNamed) {
 TEST(GemmFloor, IsTheTimeOfTheProducts) {
   TrainingCase mlp = training_cases().front();
   auto graph = lowered(mlp, Precision::named("fp32"));
-  ProgramRun run(graph, training_bindings(*graph, 1));
+  ProgramRun run(graph, training_bindings(*graph));
   double floor = gemm_floor(run.program, 1);
   EXPECT_GT(floor, 0);
   EXPECT_LT(floor, 1);

@@ -11,12 +11,15 @@ inline constexpr const char* kDeviceHelp =
     "cuda+fast-sums, +exact-sums: how products of 8 bits add up";
 
 void add_bench(CLI::App& app);
+void add_bert(CLI::App& app);
 void add_demo(CLI::App& app);
 void add_derive(CLI::App& app);
 void add_doctor(CLI::App& app);
 void add_evaluate(CLI::App& app);
+void add_export(CLI::App& app);
 void add_formats(CLI::App& app);
 void add_generate(CLI::App& app);
+void add_import(CLI::App& app);
 void add_inspect(CLI::App& app);
 void add_memory(CLI::App& app);
 void add_ops(CLI::App& app);

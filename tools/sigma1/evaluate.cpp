@@ -1,6 +1,7 @@
 // `sigma1 eval`: how well a checkpoint predicts a text.
 #include "sigma1/backend/devices.h"
 #include "sigma1/base/parallel.h"
+#include "sigma1/train/bert_source.h"
 #include "sigma1/train/progress.h"
 #include "sigma1/train/session.h"
 #include "tools/sigma1/commands.h"
@@ -24,22 +25,32 @@ std::vector<uint16_t> text_of(const Options& options, const Session& session) {
   return load_corpus(config.train_text, "", "", config.tokens).valid;
 }
 
+Evaluation judge(const Options& options, Session& session, const BatchSource::Progress& progress) {
+  if (!session.config().reads_pairs() && !session.config().reads_questions())
+    return session.evaluate(text_of(options, session), progress);
+  TrainConfig config = session.config();
+  if (!options.text.empty()) config.valid_text = options.text;
+  return session.evaluate(*load_corpus(config, "").source, progress);
+}
+
 void run(const Options& options) {
   set_thread_count(options.threads);
   Checkpoint checkpoint = open_model(options.source);
   Session session(checkpoint, nullptr, find_device(options.device));
-  std::vector<uint16_t> tokens = text_of(options, session);
   ProgressLine progress(stderr);
-  Evaluation result = session.evaluate(
-      tokens, [&](int64_t done, int64_t total) { progress.update("windows", done, total); });
+  Evaluation result = judge(options, session, [&](int64_t done, int64_t total) {
+    progress.update("windows", done, total);
+  });
   progress.finish();
   if (options.json) {
-    return print_json({{"checkpoint", checkpoint.file.path().string()},
-                       {"step", checkpoint.step},
-                       {"text", options.text},
-                       {"characters", result.characters},
-                       {"loss", json_number(result.loss)},
-                       {"bpc", json_number(result.bits_per_character)}});
+    nlohmann::ordered_json json{{"checkpoint", checkpoint.file.path().string()},
+                                {"step", checkpoint.step},
+                                {"text", options.text},
+                                {"characters", result.characters},
+                                {"loss", json_number(result.loss)},
+                                {"bpc", json_number(result.bits_per_character)}};
+    for (const auto& [name, value] : result.parts) json[name] = json_number(value);
+    return print_json(json);
   }
   fmt::print("{} (step {})\n", to_string(result), checkpoint.step);
 }

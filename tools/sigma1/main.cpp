@@ -40,12 +40,15 @@ void add_commands(CLI::App& app) {
       "`sigma1 COMMAND --help` shows a command's options and examples.\n\n"
       "Examples:\n  sigma1 formats\n  sigma1 snr --svg figure2.svg");
   add_bench(app);
+  add_bert(app);
   add_demo(app);
   add_derive(app);
   add_doctor(app);
   add_evaluate(app);
+  add_export(app);
   add_formats(app);
   add_generate(app);
+  add_import(app);
   add_inspect(app);
   add_memory(app);
   add_ops(app);

@@ -4,6 +4,7 @@
 #include <filesystem>
 
 #include "sigma1/base/error.h"
+#include "sigma1/train/bert_source.h"
 #include "sigma1/train/progress.h"
 #include "tools/sigma1/model_source.h"
 
@@ -64,6 +65,7 @@ ScaleSource::ScaleSource(const std::string& name, const SettingOptions& settings
 }
 
 Corpus ScaleSource::load_text(bool is_runs_own) const {
+  if (config_.reads_pairs() || config_.reads_questions()) return load_corpus(config_, "");
   if (config_.train_text.empty()) {
     return random_corpus(config_.size.vocabulary, kRandomTokens,
                          static_cast<uint64_t>(config_.seed));
@@ -84,7 +86,7 @@ void ScaleSource::tell_text() const {
 TrainConfig ScaleSource::config(const std::string& method) const {
   TrainConfig config = config_;
   config.method = method;
-  if (!corpus_.train.empty()) {
+  if (config.reads_text()) {
     config.size.vocabulary = static_cast<int64_t>(corpus_.vocabulary.size());
   }
   return config;
@@ -108,7 +110,7 @@ MeasuredMethod ScaleSource::measure(const std::string& method, const ProbeOption
   TrainConfig judged = config(method);
   if (!judged.reads_text()) {
     if (train_steps > 0) {
-      throw Error("--train: expected a model that reads text, char_lm or gpt, got {}",
+      throw Error("--train: expected a model that reads text, char_lm, gpt or bert, got {}",
                   judged.model);
     }
     scales.start = layer_scales(judged, options);

@@ -1,10 +1,11 @@
-// `sigma1 squad`: scores of answers to SQuAD's questions.
+// `sigma1 squad`: answers to SQuAD's questions; here, their scores.
 #include <algorithm>
 
 #include "sigma1/base/error.h"
 #include "sigma1/data/squad_metrics.h"
 #include "tools/sigma1/commands.h"
 #include "tools/sigma1/output.h"
+#include "tools/sigma1/squad.h"
 
 namespace sigma1 {
 namespace {
@@ -54,8 +55,10 @@ void run(const Options& options) {
 
 void add_squad(CLI::App& app) {
   auto options = std::make_shared<Options>();
-  CLI::App* command = app.add_subcommand("squad", "Score answers to SQuAD's questions");
+  CLI::App* command = app.add_subcommand("squad", "Train and score answers to SQuAD's questions");
   command->require_subcommand(1);
+  add_squad_train(*command);
+  add_squad_predict(*command);
   CLI::App* evaluate = command->add_subcommand("evaluate", "Scores by the official definitions");
   evaluate->add_option("DATA", options->data, "SQuAD v1.1 or v2.0, JSON or .json.zst")->required();
   evaluate->add_option("PREDICTIONS", options->predictions, "{\"question's id\": \"answer\", …}")

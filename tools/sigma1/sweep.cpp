@@ -9,6 +9,7 @@
 #include "sigma1/base/parallel.h"
 #include "sigma1/base/text.h"
 #include "sigma1/report/figures.h"
+#include "sigma1/train/bert_source.h"
 #include "sigma1/train/progress.h"
 #include "tools/sigma1/commands.h"
 #include "tools/sigma1/output.h"
@@ -188,8 +189,7 @@ int default_jobs(const Device& device) {
 
 SweepResult execute(const SweepPlan& plan, const Options& options, const Device& device) {
   plan.combinations();  // mistakes come before the text is read
-  Corpus corpus =
-      load_corpus(plan.base.train_text, plan.base.valid_text, options.cache, plan.base.tokens);
+  Corpus corpus = load_corpus(plan.base, options.cache);
   set_thread_count(0);
   int jobs = options.jobs.value_or(default_jobs(device));
   set_thread_count(std::max(1, thread_count() / jobs));

@@ -95,10 +95,12 @@ void run_transpose(const Launch& launch) {
     });
     return;
   }
+  std::byte* codes = same_codes(in, out) ? out.data : launch.workspace.data();
+  transpose_codes(layout, in, codes);
+  if (as_bytes) return;
   Buffer moved = in;
-  moved.data = same_codes(in, out) ? out.data : launch.workspace.data();
-  transpose_codes(layout, in, moved.data);
-  if (!as_bytes) move_all(launch, moved, false);
+  moved.data = codes;
+  move_all(launch, moved, false);
 }
 
 int64_t transpose_workspace(const Launch& launch) {

@@ -1,0 +1,61 @@
+// What a session tells about itself: how well its model does, and what it takes.
+#include <numbers>
+
+#include "sigma1/train/session.h"
+
+namespace sigma1 {
+namespace {
+
+double counted(const Batch& batch) {
+  double sum = 0;
+  for (float weight : batch.mask) sum += weight;
+  return sum;
+}
+
+}  // namespace
+
+Session::Memory Session::memory() const {
+  Memory all;
+  for (const std::string& name : store_.names()) all.kept += store_.bytes(name);
+  for (const Program* program : {gradients_.get(), update_.get(), evaluation_.get()}) {
+    if (program == nullptr) continue;
+    MemoryUse use = program->memory();
+    all.activations += use.arena + use.constants;
+    all.workspace += use.workspace;
+  }
+  return all;
+}
+
+Evaluation Session::evaluate(std::span<const uint16_t> text,
+                             const std::function<void(int64_t, int64_t)>& progress) {
+  WindowSizes sizes{config_.size.time, config_.context};
+  int64_t windows = evaluation_windows(static_cast<int64_t>(text.size()), sizes);
+  Evaluation result;
+  double nats = 0, characters = 0;
+  for (int64_t first = 0; first < windows; first += config_.size.batch) {
+    if (progress) progress(first, windows);
+    Batch batch = evaluation_batch(text, first, config_.size.batch, sizes);
+    write_batch(store_, batch);
+    evaluation_->run(0);
+    nats += evaluation_->scalar("loss") * static_cast<double>(batch.mask.size());
+    characters += counted(batch);
+  }
+  result.characters = static_cast<int64_t>(characters);
+  result.loss = nats / characters;
+  result.bits_per_character = result.loss / std::numbers::ln2;
+  result.kind = vocabulary_.kind();
+  return result;
+}
+
+Evaluation Session::evaluate(const BatchSource& source, const BatchSource::Progress& progress) {
+  auto run = [&](const ModelBatch& batch) -> const Program& {
+    write_batch(store_, batch);
+    evaluation_->run(0);
+    return *evaluation_;
+  };
+  Evaluation result = source.evaluate(config_, run, progress);
+  result.kind = vocabulary_.kind();
+  return result;
+}
+
+}  // namespace sigma1

@@ -1,0 +1,25 @@
+// Small BERTs with random numbers everywhere, and what they compute.
+#pragma once
+
+#include <map>
+#include <string>
+
+#include "sigma1/backend/reference.h"
+#include "sigma1/train/stored_model.h"
+
+namespace sigma1 {
+
+// Model bert or bert_squad; no two sizes are equal, and the vocabulary is padded.
+TrainConfig bert_config(const std::string& model, const std::string& method,
+                        const std::string& scheme = "paper");
+
+// Parameters about as large as the method's start, none of them as it starts.
+StoredModel bert_example(const TrainConfig& config, const JoinWeights& joins = {});
+
+// Batches in which the second sequence is shorter.
+Bindings bert_inputs(const Graph& graph, int64_t words);
+
+// The outputs of the forward graph, by name.
+std::map<std::string, Tensor> bert_scores(const StoredModel& model, const Bindings& inputs);
+
+}  // namespace sigma1
