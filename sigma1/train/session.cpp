@@ -3,8 +3,10 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <numbers>
+#include <numeric>
 
 #include "sigma1/backend/reference.h"
+#include "sigma1/base/communicator.h"
 #include "sigma1/base/error.h"
 #include "sigma1/passes/differentiate.h"
 #include "sigma1/train/align.h"
@@ -20,17 +22,6 @@ double counted(const Batch& batch) {
   double sum = 0;
   for (float weight : batch.mask) sum += weight;
   return sum;
-}
-
-std::string dtype_of(const Buffer& buffer) {
-  if (buffer.codec == nullptr) return buffer.kind == Kind::index ? "I32" : "F32";
-  const FloatFormat& format = buffer.codec->cast().format;
-  for (auto [name, dtype] :
-       {std::pair{"fp16", "F16"}, {"bf16", "BF16"}, {"e4m3", "F8_E4M3"}, {"e5m2", "F8_E5M2"}}) {
-    if (find_format(name).format == format) return dtype;
-  }
-  throw Error("checkpoint: no dtype for a format of {} bits; store fp16, bf16, e4m3 or e5m2",
-              format.bits());
 }
 
 }  // namespace
@@ -49,7 +40,7 @@ void write_batch(Store& store, const Batch& batch) {
 }
 
 Batch step_batch(const TrainConfig& config, const Corpus& corpus, int64_t step, int64_t part) {
-  auto index = static_cast<uint64_t>(step * config.accumulate + part);
+  auto index = static_cast<uint64_t>(step * config.parts() + part);
   return training_batch(corpus.train, config.size.batch, static_cast<uint64_t>(config.seed), index,
                         window_sizes(config));
 }
@@ -69,6 +60,8 @@ void LossScaler::saw(bool overflow) {
 Session::Session(TrainConfig config, const Corpus& corpus, const Device& device)
     : config_(std::move(config)), vocabulary_(corpus.vocabulary), corpus_(&corpus), store_(device) {
   config_.size.vocabulary = static_cast<int64_t>(vocabulary_.size());
+  config_.world = ranks().size();
+  if (config_.ranks == 0 && config_.world > 1) config_.ranks = config_.world;
   config_.check();
   if (static_cast<int64_t>(corpus.train.size()) < config_.size.time) {
     throw Error("train: expected a text of at least one sequence, {} {}s, got {}",
@@ -116,6 +109,7 @@ Session::Session(const Checkpoint& checkpoint, const Corpus* corpus, const Devic
   scaler_.good_steps = state.value("good_steps", int64_t{0});
   scaler_.skipped = state.value("skipped", int64_t{0});
   step_ = checkpoint.step;
+  if (corpus) config_.world = ranks().size();
   config_.check();
   build();
   restore(checkpoint);
@@ -131,41 +125,42 @@ void Session::build() {
     parameters_.push_back(evaluation.graph->node(parameter.node).name);
   }
   if (corpus_ == nullptr) {
-    kept_ = parameters_;
+    for (const std::string& name : parameters_) kept_.push_back(kept_tensor(store_, name));
     return;
   }
   StepGraph gradients = gradient_graph(config_, joins_);
   gradients_ = std::make_unique<Program>(gradients.graph, store_, gradients.stored, seed);
-  StepGraph update = update_graph(config_, joins_);
-  update_ = std::make_unique<Program>(update.graph, store_, update.stored, seed);
-  for (const auto& [output, name] : update.stored) kept_.push_back(name);
-  for (const auto& [output, name] : gradients.stored) {
-    if (name.ends_with("/amax_history")) kept_.push_back(name);
+  if (config_.world > 1) exchange_ = std::make_unique<RankExchange>(config_, gradients, store_);
+  StepGraph whole_update = update_graph(config_, joins_), update = whole_update;
+  bool shares = exchange_ && !exchange_->owners().empty();
+  if (shares) {
+    update = update_graph(config_, joins_, [&](const auto& name) { return exchange_->owns(name); });
   }
-  record();
-  // A format that no checkpoint can hold should not be found out after hours.
-  for (const std::string& name : kept_) dtype_of(store_.at(name));
+  update_ = std::make_unique<Program>(update.graph, store_, update.stored, seed);
+  kept_ = kept_tensors(whole_update, exchange_ ? exchange_->owners() : Owners());
+  for (const auto& [output, name] : gradients.stored) {
+    if (name.ends_with("/amax_history")) kept_.push_back(kept_tensor(store_, name));
+  }
+  exchange_ ? record_ranks() : record();
 }
 
 void Session::restore(const Checkpoint& checkpoint) {
-  for (const std::string& name : kept_) {
-    const StoredTensor& tensor = checkpoint.file.at(name);
-    const Buffer& buffer = store_.at(name);
-    if (tensor.shape != buffer.shape || tensor.dtype != dtype_of(buffer)) {
-      throw Error("{}: {}: expected {} {}, got {} {}", checkpoint.file.path().string(), name,
-                  dtype_of(buffer), to_string(buffer.shape), tensor.dtype, to_string(tensor.shape));
+  for (const KeptTensor& kept : kept_) {
+    const StoredTensor& tensor = checkpoint.file.at(kept.name);
+    if (tensor.shape != kept.shape || tensor.dtype != kept.dtype) {
+      throw Error("{}: {}: expected {} {}, got {} {}", checkpoint.file.path().string(), kept.name,
+                  kept.dtype, to_string(kept.shape), tensor.dtype, to_string(tensor.shape));
     }
-    store_.write_bytes(name, tensor.data);
+    if (store_.contains(kept.name)) store_.write_bytes(kept.name, tensor.data);
   }
 }
 
 void Session::save(const std::filesystem::path& folder) const {
   std::vector<StoredTensor> tensors;
   std::vector<std::vector<std::byte>> contents;
-  for (const std::string& name : kept_) {
-    const Buffer& buffer = store_.at(name);
-    contents.push_back(store_.read_bytes(name));
-    tensors.push_back({name, dtype_of(buffer), buffer.shape, contents.back()});
+  for (const KeptTensor& kept : kept_) {
+    contents.push_back(bytes_in_first_rank(store_, kept));
+    tensors.push_back({kept.name, kept.dtype, kept.shape, contents.back()});
   }
   Json state{{"joins", joins_},
              {"loss_scale", scaler_.scale},
@@ -174,13 +169,20 @@ void Session::save(const std::filesystem::path& folder) const {
   Metadata metadata{{"config", config_.to_json()},
                     {"vocabulary", vocabulary_.serialize()},
                     {"state", state.dump()}};
-  save_checkpoint(folder, step_, tensors, metadata,
-                  static_cast<int>(std::min<int64_t>(config_.keep_checkpoints, 1 << 30)));
+  together(ranks(), [&] {
+    if (ranks().rank() > 0) return;
+    save_checkpoint(folder, step_, tensors, metadata,
+                    static_cast<int>(std::min<int64_t>(config_.keep_checkpoints, 1 << 30)));
+  });
 }
 
 void Session::demote(const std::string& product) {
-  if (!config_.matmul_overrides.empty()) config_.matmul_overrides += ",";
-  config_.matmul_overrides += product + "=fp16";
+  std::string before = config_.matmul_overrides;
+  set_overrides(before + (before.empty() ? "" : ",") + product + "=fp16");
+}
+
+void Session::set_overrides(const std::string& matmul_overrides) {
+  config_.matmul_overrides = matmul_overrides;
   build();
 }
 
@@ -196,7 +198,7 @@ void Session::record() {
     all.insert(all.end(), numbers.begin(), numbers.end());
     store_.device().when_finite(all, update_->step_memory(), bad_step, [&] { update_->launch(); });
   };
-  if (config_.accumulate == 1) {
+  if (config_.own_parts() == 1) {
     gradients_work_ = device.record([=, this] {
       gradients_->launch();
       update(loss);
@@ -208,6 +210,30 @@ void Session::record() {
     store_.device().when_finite(loss, update_->step_memory(), bad_step, [] {});
   });
   update_work_ = device.record([=] { update({}); });
+}
+
+// Where ranks meet, all of them have to come by, whatever one has found.
+void Session::record_ranks() {
+  const Device& device = store_.device();
+  bad_step_.emplace(device, static_cast<int64_t>(sizeof(uint64_t)));
+  auto* bad_step = reinterpret_cast<uint64_t*>(bad_step_->data());
+  std::vector<Buffer> loss{gradients_->output("loss")}, sums;
+  for (const std::string& name : parameters_) {
+    if (exchange_->owns(name)) sums.push_back(store_.at(gradient_name(name)));
+  }
+  gradients_work_ = device.record([=, this] {
+    gradients_->launch();
+    store_.device().when_finite(loss, update_->step_memory(), bad_step, [] {});
+  });
+  update_work_ = device.record([=, this] {
+    exchange_->sum_gradients();
+    store_.device().when_finite(sums, update_->step_memory(), bad_step, [] {});
+    exchange_->agree(bad_step);
+    store_.device().when_finite({}, update_->step_memory(), bad_step, [this] {
+      update_->launch();
+      exchange_->gather_weights();
+    });
+  });
 }
 
 bool Session::scales_by_itself() const {
@@ -236,7 +262,7 @@ void Session::write_inputs() {
     store_.fill(kStepCount, static_cast<float>(step_ + 1 - scaler_.skipped));
   }
   if (store_.contains(kGradientScale)) store_.fill(kGradientScale, 1 / scale);
-  if (config_.accumulate == 1) return;
+  if (config_.own_parts() == 1) return;
   for (const std::string& name : parameters_) store_.fill(gradient_name(name), 0);
 }
 
@@ -250,10 +276,11 @@ void Session::start_step() {
   auto bytes = [](const void* data, size_t size) {
     return std::span(static_cast<const std::byte*>(data), size);
   };
-  for (int64_t i = 0; i < config_.accumulate; ++i) {
-    Batch batch = step_batch(config_, *corpus_, step_, i);
+  for (int64_t i = 0; i < config_.own_parts(); ++i) {
+    int64_t part = ranks().rank() * config_.own_parts() + i;
+    Batch batch = step_batch(config_, *corpus_, step_, part);
     write_batch(store_, batch);
-    gradients_->set_step(static_cast<uint64_t>(step_ * config_.accumulate + i));
+    gradients_->set_step(static_cast<uint64_t>(step_ * config_.parts() + part));
     gradients_work_->run();
     started.losses.push_back(
         device.read_later({bytes(gradients_->output("loss").data, sizeof(float))}));
@@ -275,7 +302,8 @@ StepResult Session::finish_step() {
     oldest.losses[i]->wait(&loss);
     result.loss += static_cast<double>(loss) * oldest.weights[i];
   }
-  result.loss /= static_cast<double>(config_.accumulate);
+  if (exchange_) result.loss = sum_over_ranks(ranks(), {result.loss}).front();
+  result.loss /= static_cast<double>(config_.parts());
   uint64_t bad_step = 0;
   oldest.bad_step->wait(&bad_step);
   if (bad_step != 0 && !(scales_by_itself() && std::isfinite(result.loss))) {
@@ -292,8 +320,13 @@ StepResult Session::finish_step() {
 void Session::fail(int64_t step, double loss) {
   started_.clear();
   step_ = step;
-  write_batch(store_, step_batch(config_, *corpus_, step, config_.accumulate - 1));
-  std::string tensor = gradients_->first_non_finite(static_cast<uint64_t>(step));
+  int64_t last = (ranks().rank() + 1) * config_.own_parts() - 1;
+  write_batch(store_, step_batch(config_, *corpus_, step, last));
+  std::string tensor;
+  for (const std::string& each :
+       gather_texts(ranks(), gradients_->first_non_finite(static_cast<uint64_t>(step)))) {
+    if (tensor.empty()) tensor = each;
+  }
   throw NotFinite("step {}: {} is not finite (loss {}); a smaller rate or another method may help",
                   step + 1, tensor.empty() ? "a sum of gradients" : tensor,
                   std::isnan(loss) ? NAN : loss);  // NaN has no sign that means anything
@@ -308,7 +341,14 @@ Session::Memory Session::memory() const {
     all.activations += use.arena + use.constants;
     all.workspace += use.workspace;
   }
+  if (exchange_) all.workspace += exchange_->memory().workspace;
   return all;
+}
+
+int64_t Session::checkpoint_bytes() const {
+  int64_t bytes = 0;
+  for (const KeptTensor& kept : kept_) bytes += kept.bytes;
+  return bytes;
 }
 
 Evaluation Session::evaluate(std::span<const uint16_t> text,
@@ -316,15 +356,25 @@ Evaluation Session::evaluate(std::span<const uint16_t> text,
   WindowSizes sizes = window_sizes(config_);
   int64_t windows = evaluation_windows(static_cast<int64_t>(text.size()), sizes);
   Evaluation result;
-  double nats = 0, characters = 0;
+  // By batch, so that the sum does not depend on who computed which.
+  std::vector<double> nats_of, characters_of;
   for (int64_t first = 0; first < windows; first += config_.size.batch) {
     if (progress) progress(first, windows);
+    nats_of.push_back(0);
+    characters_of.push_back(0);
+    if (exchange_ && !is_own_work(first / config_.size.batch)) continue;
     Batch batch = evaluation_batch(text, first, config_.size.batch, sizes);
     write_batch(store_, batch);
     evaluation_->run(0);
-    nats += evaluation_->scalar("loss") * static_cast<double>(batch.mask.size());
-    characters += counted(batch);
+    nats_of.back() = evaluation_->scalar("loss") * static_cast<double>(batch.mask.size());
+    characters_of.back() = counted(batch);
   }
+  if (exchange_) {
+    nats_of = sum_over_ranks(ranks(), nats_of);
+    characters_of = sum_over_ranks(ranks(), characters_of);
+  }
+  double nats = std::accumulate(nats_of.begin(), nats_of.end(), 0.0);
+  double characters = std::accumulate(characters_of.begin(), characters_of.end(), 0.0);
   result.characters = static_cast<int64_t>(characters);
   result.loss = nats / characters;
   result.bits_per_character = result.loss / std::numbers::ln2;

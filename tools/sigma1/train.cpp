@@ -3,12 +3,14 @@
 #include <optional>
 
 #include "sigma1/backend/devices.h"
+#include "sigma1/base/communicator.h"
 #include "sigma1/base/error.h"
 #include "sigma1/base/parallel.h"
 #include "sigma1/train/progress.h"
 #include "sigma1/train/trainer.h"
 #include "tools/sigma1/commands.h"
 #include "tools/sigma1/output.h"
+#include "tools/sigma1/run_ranks.h"
 #include "tools/sigma1/settings.h"
 #include "tools/sigma1/stop_signal.h"
 
@@ -74,18 +76,22 @@ TrainConfig resumed_config(const Options& options) {
   auto own = nlohmann::ordered_json::parse(config.to_json());
   auto asked = nlohmann::ordered_json::parse(read_settings(options.settings).to_json());
   for (const auto& [key, value] : own.items()) {
-    if (asked[key] == value) continue;
+    bool left_to_the_run = key == "ranks" && asked[key] == 0;
+    if (asked[key] == value || left_to_the_run) continue;
     throw Error("--resume: the run in {} has {}={}, and {} was asked for; leave settings out",
                 options.folder, key, value.dump(), asked[key].dump());
   }
   return config;
 }
 
-void run(Options options) {
-  if (options.keys) return print_keys();
-  TrainConfig config = options.resume ? resumed_config(options) : read_settings(options.settings);
-  if (options.folder.empty()) options.folder = new_folder(config);
-  set_thread_count(options.threads);
+void run_rank(Options options) {
+  TrainConfig config;
+  together(ranks(), [&] {
+    config = options.resume ? resumed_config(options) : read_settings(options.settings);
+    if (options.folder.empty() && ranks().rank() == 0) options.folder = new_folder(config);
+  });
+  options.folder = broadcast_text(ranks(), options.folder);
+  set_thread_count(options.threads > 0 ? options.threads : threads_of_rank());
   // Only once a step was made is there something to save: until then a signal ends the program.
   std::optional<StopSignal> stop;
   auto stops = [&] {
@@ -94,8 +100,10 @@ void run(Options options) {
   };
   const Device& device = find_device(options.device);
   // Into a file goes only what someone must know; what a GPU has to hold is worth a line there too.
-  bool tells = is_terminal(stderr) || &device != &cpu_device();
-  auto warn = [](const std::string& text) { fmt::print(stderr, "sigma1: {}\n", text); };
+  bool tells = is_terminal(stderr) || &device != &cpu_device() || ranks().size() > 1;
+  auto warn = [](const std::string& text) {
+    if (ranks().rank() == 0) fmt::print(stderr, "sigma1: {}\n", text);
+  };
   auto tell = [&](const std::string& text) {
     if (tells) warn(text);
   };
@@ -108,7 +116,13 @@ void run(Options options) {
                          .warn = warn,
                          .tell = tell,
                          .default_probe = "all"};
-  report(train(config, run_options), options);
+  RunResult result = train(config, run_options);
+  if (ranks().rank() == 0) report(result, options);
+}
+
+void run(const Options& options) {
+  if (options.keys) return print_keys();
+  run_ranks([&] { run_rank(options); });
 }
 
 }  // namespace
@@ -135,6 +149,7 @@ void add_train(CLI::App& app) {
       "  sigma1 train --train corpus.txt --method unit --precision fp8 --set steps=2000 --run "
       "runs/b\n"
       "  sigma1 train --train tokens.bin --set model=gpt --set size=124M --run runs/gpt\n"
+      "  mpirun -np 4 sigma1 train --train corpus.txt --run runs/four\n"
       "  sigma1 train --config runs/b/config.json --set rate=2^-6 --run runs/c\n"
       "  sigma1 train --run runs/c --resume");
   command->callback([options] { run(*options); });
