@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
+
 #include "sigma1/base/error.h"
 #include "tests/base/thread_ranks.h"
 
@@ -40,6 +42,15 @@ TEST(Ranks, SumsAreInTheOrderOfRanks) {
   constexpr double kOthers[] = {1e20, -1e20, 1};
   run_as_ranks(3, [&](int rank) {
     EXPECT_EQ(sum_over_ranks(ranks(), {kOthers[rank]}), std::vector<double>{1});
+  });
+}
+
+TEST(Ranks, NobodyPassesABarrierBeforeAllAreThere) {
+  std::atomic<int> there = 0;
+  run_as_ranks(4, [&](int) {
+    ++there;
+    barrier(ranks());
+    EXPECT_EQ(there, 4);
   });
 }
 

@@ -75,11 +75,11 @@ TEST_F(RankRuns, AUsersErrorIsToldOnce) {
 // goes on with the same bits.
 class LostRanks : public RankRuns {
  protected:
-  static constexpr int kRanks = 3, kSteps = 400;
+  static constexpr int kRanks = 3, kSteps = 200;
 
   Words settings() const {
-    return train({"--set", "shard=optimiser", "--set", "rank-timeout=3", "--set",
-                  "checkpoint-every=10", "--set", "evaluate-every=200", "--set",
+    return train({"--set", "shard=optimiser", "--set", "rank-timeout=10", "--set",
+                  "checkpoint-every=10", "--set", "evaluate-every=100", "--set",
                   "steps=" + std::to_string(kSteps)});
   }
 
@@ -131,7 +131,7 @@ TEST_F(LostRanks, AKilledOrStoppedRankEndsTheJobAndLeavesAWholeCheckpoint) {
   for (int signal : {SIGKILL, SIGSTOP, SIGSTOP}) {
     auto rank = static_cast<int>(random() % kRanks);
     SCOPED_TRACE("rank " + std::to_string(rank) + ", signal " + std::to_string(signal));
-    ProgramResult result = lose(rank, signal, 20 + random() % 60);
+    ProgramResult result = lose(rank, signal, 12 + random() % 40);
     EXPECT_NE(result.exit_code, 0);
     if (signal == SIGSTOP) {
       std::string line = "sigma1: rank " + std::to_string(rank) + " of 3 has not answered";

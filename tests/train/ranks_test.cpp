@@ -99,6 +99,43 @@ TEST(RanksTest, ManyRanksAreOneInFewBits) {
   }
 }
 
+// The gradients of a first step, as their sum travels in a format.
+std::vector<float> first_sums(const char* reduce) {
+  TrainConfig config = tiny_config({{"method", "unit"}, {"reduce", reduce}});
+  Corpus corpus = tiny_corpus();
+  std::vector<float> sums;
+  run_as_ranks(4, [&](int rank) {
+    Session session(config, corpus);
+    session.train_step();
+    if (rank > 0) return;
+    for (const std::string& name : parameters_of(session)) {
+      std::vector<float> each = session.store().read(gradient_name(name));
+      sums.insert(sums.end(), each.begin(), each.end());
+    }
+  });
+  return sums;
+}
+
+double relative_error(const std::vector<float>& got, const std::vector<float>& want) {
+  double error = 0, size = 0;
+  for (size_t i = 0; i < want.size(); ++i) {
+    error += std::pow(static_cast<double>(got[i]) - static_cast<double>(want[i]), 2);
+    size += std::pow(static_cast<double>(want[i]), 2);
+  }
+  return std::sqrt(error / size);
+}
+
+// Unit-scaled numbers are where a format has all its bits: 8 of bf16, 11 of fp16.
+TEST(RanksTest, SumsLoseWhatTheirFormatLoses) {
+  std::vector<float> exact = first_sums("fp32");
+  double bf16 = relative_error(first_sums("bf16"), exact);
+  double fp16 = relative_error(first_sums("fp16"), exact);
+  EXPECT_GT(bf16, 0x1p-11);
+  EXPECT_LT(bf16, 0x1p-8);
+  EXPECT_GT(fp16, 0x1p-14);
+  EXPECT_LT(fp16, 0x1p-11);
+}
+
 TEST(RanksTest, AllRanksHaveTheSameWeightsAndEveryRunTheSameBits) {
   TrainConfig config = tiny_config({{"method", "unit"}, {"precision", "fp8"}, {"reduce", "bf16"}});
   Trained first = train_ranks(4, config, 5), second = train_ranks(4, config, 5);
