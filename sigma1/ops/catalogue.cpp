@@ -4,6 +4,7 @@
 #include "sigma1/graph/sources.h"
 #include "sigma1/ops/attention.h"
 #include "sigma1/ops/cast.h"
+#include "sigma1/ops/collective.h"
 #include "sigma1/ops/conv.h"
 #include "sigma1/ops/embedding.h"
 #include "sigma1/ops/linear.h"
@@ -43,6 +44,8 @@ constexpr const OpDef* kCatalogue[] = {
     &rms_norm_weight_grad_op, &attention_grad_op, &recurrent_highway_grad_op,
     // What only lowering emits
     &softmax_xent_with_grad_op, &scaled_cast_op,
+    // Between ranks
+    &all_reduce_op, &reduce_scatter_op, &all_gather_op,
     // Optimiser steps
     &sgd_step_op, &adam_step_op, &lamb_step_op};
 

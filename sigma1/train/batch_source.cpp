@@ -19,7 +19,7 @@ void write_batch(Store& store, const ModelBatch& batch) {
 }
 
 ModelBatch step_batch(const TrainConfig& config, const Corpus& corpus, int64_t step, int64_t part) {
-  int64_t index = step * config.accumulate + part;
+  int64_t index = step * config.parts() + part;
   if (corpus.source) return corpus.source->training(config, index);
   return training_batch(corpus.train, config.size.batch, static_cast<uint64_t>(config.seed),
                         static_cast<uint64_t>(index), {config.size.time, config.context});

@@ -28,6 +28,7 @@ void check_counts(const TrainConfig& config) {
                             {"time", size.time},
                             {"steps", config.steps},
                             {"accumulate", config.accumulate},
+                            {"rank-timeout", config.rank_timeout},
                             {"keep", config.keep_checkpoints},
                             {"log-every", config.log_every}}) {
     expect_at_least(key, value, 1);
@@ -41,6 +42,7 @@ void check_counts(const TrainConfig& config) {
                             {"warmup", config.warmup},
                             {"half-life", config.half_life},
                             {"seed", config.seed},
+                            {"ranks", config.ranks},
                             {"vocabulary", config.tokens.vocabulary}}) {
     expect_at_least(key, value, 0);
   }
@@ -94,6 +96,16 @@ void check_u_mup(const TrainConfig& config) {
 
 }  // namespace
 
+void TrainConfig::check_ranks() const {
+  expect_one_of("reduce", reduce, {"fp32", "bf16", "fp16"});
+  expect_one_of("shard", shard, {"none", "optimiser"});
+  if (parts() % world == 0) return;
+  throw Error(
+      "ranks: expected a number that divides the {} batches of a step (accumulate {} x ranks {}), "
+      "got {}",
+      parts(), accumulate, std::max<int64_t>(1, ranks), world);
+}
+
 bool TrainConfig::reads_text() const {
   Graph graph;
   build_model(graph, model, size);
@@ -116,6 +128,7 @@ void TrainConfig::check() const {
   tokens.of(train_text);
   check_counts(*this);
   check_optimiser(*this);
+  check_ranks();
   check_u_mup(*this);
   check_probes(*this);
   Precision formats = resolved_precision();

@@ -73,7 +73,7 @@ int64_t TrainConfig::interval(int64_t asked) const {
 
 ScalingOptions TrainConfig::scaling() const {
   ScalingOptions options = ScalingOptions::of(parse_scheme(scheme));
-  options.gradient_repeats = accumulate;
+  options.gradient_repeats = parts();
   // What a layer gives is u-µP's business, at every width; its gradients follow.
   if (is_u_mup()) options.mean = Mean::to_output;
   return options;

@@ -1,26 +1,15 @@
 #include "sigma1/train/session.h"
 
 #include <cmath>
-#include <nlohmann/json.hpp>
 
 #include "sigma1/backend/reference.h"
+#include "sigma1/base/communicator.h"
 #include "sigma1/base/error.h"
 #include "sigma1/passes/differentiate.h"
 #include "sigma1/train/align.h"
 #include "sigma1/train/initial_weights.h"
-#include "sigma1/train/stored_model.h"
 
 namespace sigma1 {
-namespace {
-
-using Json = nlohmann::ordered_json;
-
-std::string dtype_of(const Buffer& buffer) {
-  if (buffer.codec == nullptr) return buffer.kind == Kind::index ? "I32" : "F32";
-  return dtype_of(buffer.codec->cast().format);
-}
-
-}  // namespace
 
 void initialise_parameters(Store& store, const Graph& graph, uint64_t seed) {
   for (Value parameter : graph.parameters()) {
@@ -45,6 +34,7 @@ void LossScaler::saw(bool overflow) {
 Session::Session(TrainConfig config, const Corpus& corpus, const Device& device)
     : config_(std::move(config)), vocabulary_(corpus.vocabulary), corpus_(&corpus), store_(device) {
   config_.size.vocabulary = static_cast<int64_t>(vocabulary_.size());
+  config_.begin_with(ranks().size());
   config_.check();
   if (!corpus.source && static_cast<int64_t>(corpus.train.size()) < config_.size.time) {
     throw Error("train: expected a text of at least one sequence, {} {}s, got {}",
@@ -75,39 +65,6 @@ void Session::initialise() {
   }
 }
 
-Session::Session(const Checkpoint& checkpoint, const Corpus* corpus, const Device& device)
-    : corpus_(corpus), store_(device) {
-  const Metadata& metadata = checkpoint.file.metadata();
-  auto text = [&](const char* key) {
-    auto found = metadata.find(key);
-    if (found == metadata.end()) {
-      throw Error("{}: expected a checkpoint of sigma1 train, got one without '{}'",
-                  checkpoint.file.path().string(), key);
-    }
-    return found->second;
-  };
-  config_ = TrainConfig::from_json(text("config"), checkpoint.file.path().string());
-  vocabulary_ = Vocabulary::parse(text("vocabulary"));
-  if (corpus && !(corpus->vocabulary == vocabulary_)) {
-    throw Error("{}: expected the {} {}s of its training text, got a text of {} {}s",
-                checkpoint.file.path().string(), vocabulary_.known(), vocabulary_.token_name(),
-                corpus->vocabulary.known(), corpus->vocabulary.token_name());
-  }
-  config_.size.vocabulary = static_cast<int64_t>(vocabulary_.size());
-  Json state = Json::parse(text("state"), nullptr, false);
-  if (!state.is_object()) {
-    throw Error("{}: its state is not JSON", checkpoint.file.path().string());
-  }
-  joins_ = state.value("joins", JoinWeights{});
-  scaler_.scale = state.value("loss_scale", scaler_.scale);
-  scaler_.good_steps = state.value("good_steps", int64_t{0});
-  scaler_.skipped = state.value("skipped", int64_t{0});
-  step_ = checkpoint.step;
-  config_.check();
-  build();
-  restore(checkpoint);
-}
-
 void Session::build() {
   auto seed = static_cast<uint64_t>(config_.seed);
   parameters_.clear();
@@ -120,56 +77,32 @@ void Session::build() {
     parameters_.push_back(evaluation.graph->node(parameter.node).name);
   }
   if (corpus_ == nullptr) {
-    kept_ = parameters_;
+    for (const std::string& name : parameters_) kept_.push_back(kept_tensor(store_, name));
     return;
   }
   StepGraph gradients = gradient_graph(config_, joins_);
   gradients_ = std::make_unique<Program>(gradients.graph, store_, gradients.stored, seed);
-  StepGraph update = update_graph(config_, joins_);
+  if (config_.world > 1) exchange_ = std::make_unique<RankExchange>(config_, gradients, store_);
+  StepGraph whole_update = update_graph(config_, joins_), update = whole_update;
+  bool shares = exchange_ && !exchange_->owners().empty();
+  if (shares) {
+    update = update_graph(config_, joins_, [&](const auto& name) { return exchange_->owns(name); });
+  }
   update_ = std::make_unique<Program>(update.graph, store_, update.stored, seed);
-  for (const auto& [output, name] : update.stored) kept_.push_back(name);
+  kept_ = kept_tensors(whole_update, exchange_ ? exchange_->owners() : Owners());
   for (const auto& [output, name] : gradients.stored) {
-    if (name.ends_with("/amax_history")) kept_.push_back(name);
+    if (name.ends_with("/amax_history")) kept_.push_back(kept_tensor(store_, name));
   }
-  record();
-  // A format that no checkpoint can hold should not be found out after hours.
-  for (const std::string& name : kept_) dtype_of(store_.at(name));
-}
-
-void Session::restore(const Checkpoint& checkpoint) {
-  for (const std::string& name : kept_) {
-    const StoredTensor& tensor = checkpoint.file.at(name);
-    const Buffer& buffer = store_.at(name);
-    if (tensor.shape != buffer.shape || tensor.dtype != dtype_of(buffer)) {
-      throw Error("{}: {}: expected {} {}, got {} {}", checkpoint.file.path().string(), name,
-                  dtype_of(buffer), to_string(buffer.shape), tensor.dtype, to_string(tensor.shape));
-    }
-    store_.write_bytes(name, tensor.data);
-  }
-}
-
-void Session::save(const std::filesystem::path& folder) const {
-  std::vector<StoredTensor> tensors;
-  std::vector<std::vector<std::byte>> contents;
-  for (const std::string& name : kept_) {
-    const Buffer& buffer = store_.at(name);
-    contents.push_back(store_.read_bytes(name));
-    tensors.push_back({name, dtype_of(buffer), buffer.shape, contents.back()});
-  }
-  Json state{{"joins", joins_},
-             {"loss_scale", scaler_.scale},
-             {"good_steps", scaler_.good_steps},
-             {"skipped", scaler_.skipped}};
-  Metadata metadata{{"config", config_.to_json()},
-                    {"vocabulary", vocabulary_.serialize()},
-                    {"state", state.dump()}};
-  save_checkpoint(folder, step_, tensors, metadata,
-                  static_cast<int>(std::min<int64_t>(config_.keep_checkpoints, 1 << 30)));
+  exchange_ ? record_ranks() : record();
 }
 
 void Session::demote(const std::string& product) {
-  if (!config_.matmul_overrides.empty()) config_.matmul_overrides += ",";
-  config_.matmul_overrides += product + "=fp16";
+  std::string before = config_.matmul_overrides;
+  set_overrides(before + (before.empty() ? "" : ",") + product + "=fp16");
+}
+
+void Session::set_overrides(const std::string& matmul_overrides) {
+  config_.matmul_overrides = matmul_overrides;
   build();
 }
 
@@ -185,7 +118,7 @@ void Session::record() {
     all.insert(all.end(), numbers.begin(), numbers.end());
     store_.device().when_finite(all, update_->step_memory(), bad_step, [&] { update_->launch(); });
   };
-  if (config_.accumulate == 1) {
+  if (config_.own_parts() == 1) {
     gradients_work_ = device.record([=, this] {
       gradients_->launch();
       update(loss);
@@ -197,6 +130,30 @@ void Session::record() {
     store_.device().when_finite(loss, update_->step_memory(), bad_step, [] {});
   });
   update_work_ = device.record([=] { update({}); });
+}
+
+// Where ranks meet, all of them have to come by, whatever one has found.
+void Session::record_ranks() {
+  const Device& device = store_.device();
+  bad_step_.emplace(device, static_cast<int64_t>(sizeof(uint64_t)));
+  auto* bad_step = reinterpret_cast<uint64_t*>(bad_step_->data());
+  std::vector<Buffer> loss{gradients_->output("loss")}, sums;
+  for (const std::string& name : parameters_) {
+    if (exchange_->owns(name)) sums.push_back(store_.at(gradient_name(name)));
+  }
+  gradients_work_ = device.record([=, this] {
+    gradients_->launch();
+    store_.device().when_finite(loss, update_->step_memory(), bad_step, [] {});
+  });
+  update_work_ = device.record([=, this] {
+    exchange_->sum_gradients();
+    store_.device().when_finite(sums, update_->step_memory(), bad_step, [] {});
+    exchange_->agree(bad_step);
+    store_.device().when_finite({}, update_->step_memory(), bad_step, [this] {
+      update_->launch();
+      exchange_->gather_weights();
+    });
+  });
 }
 
 bool Session::scales_by_itself() const {
@@ -225,7 +182,7 @@ void Session::write_inputs() {
     store_.fill(kStepCount, static_cast<float>(step_ + 1 - scaler_.skipped));
   }
   if (store_.contains(kGradientScale)) store_.fill(kGradientScale, 1 / scale);
-  if (config_.accumulate == 1) return;
+  if (config_.own_parts() == 1) return;
   for (const std::string& name : parameters_) store_.fill(gradient_name(name), 0);
 }
 
@@ -239,10 +196,11 @@ void Session::start_step() {
   auto bytes = [](const void* data, size_t size) {
     return std::span(static_cast<const std::byte*>(data), size);
   };
-  for (int64_t i = 0; i < config_.accumulate; ++i) {
-    ModelBatch batch = step_batch(config_, *corpus_, step_, i);
+  for (int64_t i = 0; i < config_.own_parts(); ++i) {
+    int64_t part = ranks().rank() * config_.own_parts() + i;
+    ModelBatch batch = step_batch(config_, *corpus_, step_, part);
     write_batch(store_, batch);
-    gradients_->set_step(static_cast<uint64_t>(step_ * config_.accumulate + i));
+    gradients_->set_step(static_cast<uint64_t>(step_ * config_.parts() + part));
     gradients_work_->run();
     started.losses.push_back(
         device.read_later({bytes(gradients_->output("loss").data, sizeof(float))}));
@@ -264,7 +222,8 @@ StepResult Session::finish_step() {
     oldest.losses[i]->wait(&loss);
     result.loss += static_cast<double>(loss) * oldest.weights[i];
   }
-  result.loss /= static_cast<double>(config_.accumulate);
+  if (exchange_) result.loss = sum_over_ranks(ranks(), {result.loss}).front();
+  result.loss /= static_cast<double>(config_.parts());
   uint64_t bad_step = 0;
   oldest.bad_step->wait(&bad_step);
   if (bad_step != 0 && !(scales_by_itself() && std::isfinite(result.loss))) {
@@ -281,8 +240,13 @@ StepResult Session::finish_step() {
 void Session::fail(int64_t step, double loss) {
   started_.clear();
   step_ = step;
-  write_batch(store_, step_batch(config_, *corpus_, step, config_.accumulate - 1));
-  std::string tensor = gradients_->first_non_finite(static_cast<uint64_t>(step));
+  int64_t last = (ranks().rank() + 1) * config_.own_parts() - 1;
+  write_batch(store_, step_batch(config_, *corpus_, step, last));
+  std::string tensor;
+  for (const std::string& each :
+       gather_texts(ranks(), gradients_->first_non_finite(static_cast<uint64_t>(step)))) {
+    if (tensor.empty()) tensor = each;
+  }
   throw NotFinite("step {}: {} is not finite (loss {}); a smaller rate or another method may help",
                   step + 1, tensor.empty() ? "a sum of gradients" : tensor,
                   std::isnan(loss) ? NAN : loss);  // NaN has no sign that means anything

@@ -12,7 +12,9 @@
 #include "sigma1/train/checkpoints.h"
 #include "sigma1/train/corpus.h"
 #include "sigma1/train/evaluation.h"
+#include "sigma1/train/kept_tensors.h"
 #include "sigma1/train/product_dispatch.h"
+#include "sigma1/train/rank_exchange.h"
 #include "sigma1/train/step_graphs.h"
 
 namespace sigma1 {
@@ -79,6 +81,8 @@ class Session {
 
   // From now on the matrix product reads fp16, or what is stored in 16 bits, instead of its 8.
   void demote(const std::string& product);
+  // The same for several at once, by what the config says then.
+  void set_overrides(const std::string& matmul_overrides);
 
   const Store& store() const { return store_; }
 
@@ -87,10 +91,12 @@ class Session {
     int64_t kept = 0, activations = 0, workspace = 0;
   };
   Memory memory() const;
+  int64_t checkpoint_bytes() const;
 
  private:
   void initialise();
   void build();
+  void record_ranks();
   void record();
   void restore(const Checkpoint& checkpoint);
   void write_inputs();
@@ -116,7 +122,9 @@ class Session {
   };
   std::deque<Started> started_;
   LossScaler scaler_;
-  std::vector<std::string> parameters_, kept_;  // kept: what a checkpoint holds
+  std::unique_ptr<RankExchange> exchange_;  // where there are several ranks
+  std::vector<std::string> parameters_;
+  std::vector<KeptTensor> kept_;  // what a checkpoint holds
   int64_t step_ = 0;
 };
 

@@ -54,7 +54,7 @@ class UpdateBuilder {
     }
     // Unit scaling's β already counts the batches; a plain loss is a mean over them.
     fixed_scale_ = 1 / method.loss_scale;
-    if (!is_unit(config)) fixed_scale_ /= static_cast<double>(config.accumulate);
+    if (!is_unit(config)) fixed_scale_ /= static_cast<double>(config.parts());
   }
 
   void add(const Node& parameter, double rate_factor) {
@@ -74,6 +74,7 @@ class UpdateBuilder {
     keep(moment_name(name), next[1]);
     if (next.size() > 2) keep(second_moment_name(name), next[2]);
     if (!master) return;
+    Graph::Path path(graph_, "update/" + name);  // rounded by numbers of this name
     Value stored = identity(next[0]);
     graph_.node(stored.node).storage = {weight_storage(precision_.weights)};
     keep(name, stored);
@@ -184,7 +185,7 @@ LabelledGraph labelled_gradient_graph(const TrainConfig& config, const JoinWeigh
     Value gradient = gradients.of(parameter);
     if (!gradient)
       throw Error("{}: the loss does not depend on it", graph.node(parameter.node).name);
-    if (config.accumulate > 1) {
+    if (config.own_parts() > 1) {
       Value before = graph.input(name, parameter.type(), false);
       graph.node(before.node).storage = {storage_cast(config.resolved_precision().gradients)};
       gradient = add({before, gradient});
@@ -199,11 +200,13 @@ LabelledGraph labelled_gradient_graph(const TrainConfig& config, const JoinWeigh
   return labelled;
 }
 
-StepGraph update_graph(const TrainConfig& config, const JoinWeights& joins) {
+StepGraph update_graph(const TrainConfig& config, const JoinWeights& joins,
+                       const std::function<bool(const std::string&)>& wants) {
   StepGraph step{std::make_shared<Graph>(), {}};
   std::shared_ptr<Graph> model = scaled_model(config, joins);
   UpdateBuilder builder(config, step);
   for (Value parameter : model->parameters()) {
+    if (!wants(model->node(parameter.node).name)) continue;
     builder.add(model->node(parameter.node), rate_factor(config, *model, parameter));
   }
   return step;

@@ -45,8 +45,11 @@ struct LabelledGraph {
   TensorLabels labels;
 };
 LabelledGraph labelled_gradient_graph(const TrainConfig& config, const JoinWeights& joins);
-// Parameters, gradients and optimiser state to their next values.
-StepGraph update_graph(const TrainConfig& config, const JoinWeights& joins);
+// Parameters, gradients and optimiser state to their next values; of some parameters only, where
+// others are the business of other ranks.
+StepGraph update_graph(
+    const TrainConfig& config, const JoinWeights& joins,
+    const std::function<bool(const std::string&)>& wants = [](const std::string&) { return true; });
 // Loss alone, and the scores it is taken from when asked for.
 StepGraph evaluation_graph(const TrainConfig& config, const JoinWeights& joins,
                            bool with_scores = false);

@@ -45,6 +45,13 @@ struct TrainConfig {
   int64_t warmup = 0, half_life = 0;  // 0: an eighth of the steps
   int64_t steps = 524288;             // 2^19
   int64_t accumulate = 1;
+  // A step's batches are accumulate × ranks, whoever computes them: `ranks` is what the run was
+  // started with, `world` the processes there are now.
+  int64_t ranks = 0;                  // 0: as many as there are when the run begins
+  int64_t world = 1;                  // no setting: a session finds it
+  std::string reduce = "fp32";        // what gradients travel in between ranks: fp32, bf16, fp16
+  std::string shard = "none";         // or optimiser: each rank keeps a share of its state
+  int64_t rank_timeout = 60;          // seconds
   std::string recompute = "none";     // norms, activations, blocks
   std::string dispatch = "measured";  // or none
   int64_t seed = 0;
@@ -70,6 +77,17 @@ struct TrainConfig {
   std::string to_json() const;
   // Throws Error for settings that contradict each other or make no sense.
   void check() const;
+  // Of that, what is about ranks.
+  void check_ranks() const;
+
+  // A run begins in so many processes.
+  void begin_with(int64_t processes) {
+    world = processes;
+    if (ranks == 0 && world > 1) ranks = world;
+  }
+  // Batches whose gradients make one step, and those of them that one rank computes.
+  int64_t parts() const { return accumulate * (ranks > 0 ? ranks : 1); }
+  int64_t own_parts() const { return parts() / world; }
 
   // Whether the model can be trained; others are layers to look at.
   bool reads_text() const;

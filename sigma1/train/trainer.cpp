@@ -1,10 +1,12 @@
 #include "sigma1/train/trainer.h"
 
+#include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <numbers>
 
 #include "sigma1/backend/cpu/gemm.h"
+#include "sigma1/base/communicator.h"
 #include "sigma1/base/error.h"
 #include "sigma1/base/file.h"
 #include "sigma1/base/machine.h"
@@ -15,32 +17,14 @@
 #include "sigma1/train/event_file.h"
 #include "sigma1/train/metrics.h"
 #include "sigma1/train/progress.h"
+#include "sigma1/train/run_folder.h"
 #include "sigma1/train/run_record.h"
+#include "sigma1/train/same_everywhere.h"
 
 namespace sigma1 {
 namespace {
 
 namespace fs = std::filesystem;
-
-fs::path config_path(const fs::path& folder) { return folder / "config.json"; }
-fs::path checkpoint_folder(const fs::path& folder) { return folder / "checkpoints"; }
-
-void check_folder(const RunOptions& options) {
-  bool there = holds_run(options.folder);
-  if (there && !options.resume) {
-    throw Error("{}: holds a run already; --resume goes on with it, or choose another folder",
-                options.folder.string());
-  }
-  if (!there && options.resume) {
-    throw Error("{}: expected a run to resume, and there is none", options.folder.string());
-  }
-}
-
-void make_folder(const RunOptions& options) {
-  std::error_code failure;
-  fs::create_directories(options.folder, failure);
-  if (failure) throw Error("{}: cannot be made: {}", options.folder.string(), failure.message());
-}
 
 std::span<const uint16_t> validation_text(const TrainConfig& config, const Corpus& corpus) {
   std::span<const uint16_t> text = corpus.valid;
@@ -51,12 +35,11 @@ std::span<const uint16_t> validation_text(const TrainConfig& config, const Corpu
 }
 
 std::string machine_json(const Device& device) {
-  return nlohmann::ordered_json{{"version", version()},
-                                {"device", device.name()},
-                                {"processor", processor_name()},
-                                {"threads", thread_count()},
-                                {"instruction_set", to_string(instruction_set())},
-                                {"gemm", cpu::gemm_library()}}
+  return nlohmann::ordered_json{
+      {"version", version()},          {"device", device.name()},
+      {"processor", processor_name()}, {"ranks", ranks().size()},
+      {"threads", thread_count()},     {"instruction_set", to_string(instruction_set())},
+      {"gemm", cpu::gemm_library()}}
       .dump();
 }
 
@@ -73,12 +56,64 @@ void check_probe(const Session& session, const std::string& filter) {
 std::string memory_text(const Session& session) {
   Session::Memory memory = session.memory();
   auto megabytes = [](int64_t bytes) { return static_cast<double>(bytes) / 1e6; };
-  return fmt::format(
+  double all = megabytes(memory.kept + memory.activations + memory.workspace);
+  std::string text = fmt::format(
       "{}: {:.1f} MB: parameters, gradients and states {:.1f} MB, activations {:.1f} MB, "
       "workspace {:.1f} MB",
-      session.store().device().name(),
-      megabytes(memory.kept + memory.activations + memory.workspace), megabytes(memory.kept),
-      megabytes(memory.activations), megabytes(memory.workspace));
+      session.store().device().name(), all, megabytes(memory.kept), megabytes(memory.activations),
+      megabytes(memory.workspace));
+  if (ranks().size() == 1) return text;
+  std::vector<double> of_ranks = gather_numbers(ranks(), all);
+  return fmt::format("{} ranks, the largest {:.1f} MB, the first on {}", ranks().size(),
+                     std::ranges::max(of_ranks), text);
+}
+
+// What only the first rank writes.
+struct RunFiles {
+  MetricsFile metrics;
+  EventFile events;
+  RunRecord record;
+
+  RunFiles(Session& session, const Corpus& corpus, const RunOptions& options,
+           std::function<void(const std::string&)> tell)
+      : metrics(options.folder / "metrics.jsonl", last_written(session)),
+        events(options.folder / "events", last_written(session)),
+        record(options.folder, session, corpus, probe_of(session.config(), options),
+               std::move(tell)) {}
+
+  // A run that begins leaves nothing of an earlier one.
+  static int64_t last_written(const Session& session) {
+    return session.step() == 0 ? -1 : session.step();
+  }
+};
+
+void start_or_resume(std::optional<Session>& session, const TrainConfig& config,
+                     const RunOptions& options, const Corpus& corpus) {
+  fs::path checkpoints = checkpoint_folder(options.folder);
+  if (!options.resume || !has_checkpoint(checkpoints)) {
+    session.emplace(config, corpus, *options.device);
+    return;
+  }
+  Checkpoint checkpoint = latest_checkpoint(checkpoints);
+  for (const std::string& warning : checkpoint.warnings) options.warn(warning);
+  session.emplace(checkpoint, &corpus, *options.device);
+}
+
+// `config` is what was asked for: how the session resolved it is in its checkpoints, but for the
+// ranks, which a run that goes on without any has to know.
+void prepare_folder(const Session& session, TrainConfig config, const RunOptions& options) {
+  bool begins = session.step() == 0;
+  if (begins) check_probe(session, probe_of(session.config(), options));
+  make_folder(options.folder);
+  fs::path checkpoints = checkpoint_folder(options.folder);
+  check_writable(checkpoints);
+  check_room(checkpoints, begins ? checkpoints_at_once(session.config()) : 1,
+             session.checkpoint_bytes());
+  if (begins) {
+    config.ranks = session.config().ranks;
+    write_file(config_path(options.folder).string(), config.to_json() + "\n");
+  }
+  write_file((options.folder / "machine.json").string(), machine_json(*options.device) + "\n");
 }
 
 class Run {
@@ -88,36 +123,36 @@ class Run {
         config_(session.config()),
         options_(options),
         corpus_(corpus),
-        metrics_(options.folder / "metrics.jsonl", session.step() == 0 ? -1 : session.step()),
-        events_(options.folder / "events", session.step() == 0 ? -1 : session.step()),
-        record_(options.folder, session, corpus, probe_of(config_, options),
-                [this](const std::string& text) { warn(text); }),
         started_at_(steady_seconds()),
         finished_at_(started_at_),
         first_step_(session.step()) {
-    if (!options.terminal || !is_terminal(options.terminal)) return;
+    together(ranks(), [&] {
+      if (ranks().rank() > 0) return;
+      files_.emplace(session, corpus, options, [this](const std::string& text) { warn(text); });
+    });
+    if (!files_ || !options.terminal || !is_terminal(options.terminal)) return;
     progress_.emplace(options.terminal);
     bool on_cpu = options.device == &cpu_device();
     if (on_cpu) {
-      floor_ = static_cast<double>(config_.accumulate) * gemm_floor(session.gradients());
+      floor_ = static_cast<double>(config_.own_parts()) * gemm_floor(session.gradients());
     }
   }
 
   RunResult run() {
     RunResult result;
-    if (session_.step() == 0) record_.look(events_);
+    if (session_.step() == 0) look();
     bool stopped = false;
     while (session_.step() < config_.steps && !stopped) {
       session_.start_step();
-      stopped = options_.stop && options_.stop();
-      bool pauses = stopped || evaluates() || saves() || record_.is_due();
+      stopped = any_rank(ranks(), options_.stop && options_.stop());
+      bool pauses = stopped || evaluates() || saves() || any_rank(ranks(), is_look_due());
       // What is done between steps has to see the last one's results.
       while (session_.ahead() >= (pauses ? 1 : session_.most_ahead())) finish_step();
       if (!pauses) continue;
-      record_.look(events_);
+      look();
       if (evaluates()) result.valid = evaluate();
       if (stopped || saves()) {
-        events_.flush();  // a resumed run does not write these steps again
+        if (files_) files_->events.flush();  // a resumed run does not write these steps again
         session_.save(checkpoint_folder(options_.folder));
       }
       finished_at_ = steady_seconds();
@@ -137,9 +172,15 @@ class Run {
     return session_.step() % every == 0 || session_.step() == config_.steps;
   }
   bool evaluates() const { return is_due(config_.interval(config_.evaluate_every)); }
-  bool saves() const {
-    return is_due(config_.checkpoint_every > 0 ? config_.checkpoint_every
-                                               : config_.interval(config_.evaluate_every));
+  bool saves() const { return is_due(checkpoint_interval(config_)); }
+
+  bool is_look_due() const { return files_ && files_->record.is_due(); }
+
+  // The first rank looks, and may demote products: then all do.
+  void look() {
+    if (files_) files_->record.look(files_->events);
+    std::string overrides = broadcast_text(ranks(), config_.matmul_overrides);
+    if (overrides != config_.matmul_overrides) session_.set_overrides(overrides);
   }
 
   // The oldest that is under way.
@@ -149,18 +190,19 @@ class Run {
     double now = steady_seconds(), seconds = std::max(now - finished_at_, 1e-9);
     finished_at_ = now;
     options_.stepped(step);
-    auto tokens = static_cast<double>(config_.size.batch * config_.size.time * config_.accumulate);
+    auto tokens = static_cast<double>(config_.size.batch * config_.size.time * config_.parts());
+    if (!files_) return;
     if (result.skipped) {
-      record_.skipped_step(
+      files_->record.skipped_step(
           step, fmt::format("skipped, the loss scale goes to {}", session_.loss_scaler().scale));
     }
     if (step % config_.log_every == 0 || step == config_.steps) {
-      metrics_.write(step, std::vector<Metric>{{"loss", result.loss},
-                                               {"lr", result.rate},
-                                               {"tokens_per_s", tokens / seconds}});
-      events_.scalar("loss", step, result.loss);
-      events_.scalar("lr", step, result.rate);
-      events_.scalar("tokens_per_s", step, tokens / seconds);
+      files_->metrics.write(step, std::vector<Metric>{{"loss", result.loss},
+                                                      {"lr", result.rate},
+                                                      {"tokens_per_s", tokens / seconds}});
+      files_->events.scalar("loss", step, result.loss);
+      files_->events.scalar("lr", step, result.rate);
+      files_->events.scalar("tokens_per_s", step, tokens / seconds);
     }
     show(step, result.loss, tokens, seconds);
   }
@@ -190,13 +232,14 @@ class Run {
 
   Evaluation evaluate() {
     Evaluation result = validate();
+    if (!files_) return result;
     int64_t step = session_.step();
     std::vector<Metric> metrics{{"valid_loss", result.loss},
                                 {"valid_bpc", result.bits_per_character}};
     for (const auto& [name, value] : result.parts) metrics.push_back({"valid_" + name, value});
-    metrics_.write(step, metrics);
-    for (const Metric& metric : metrics) events_.scalar(metric.name, step, metric.value);
-    events_.flush();
+    files_->metrics.write(step, metrics);
+    for (const Metric& metric : metrics) files_->events.scalar(metric.name, step, metric.value);
+    files_->events.flush();
     return result;
   }
 
@@ -204,9 +247,7 @@ class Run {
   const TrainConfig& config_;
   const RunOptions& options_;
   const Corpus& corpus_;
-  MetricsFile metrics_;
-  EventFile events_;
-  RunRecord record_;
+  std::optional<RunFiles> files_;  // of the first rank
   std::optional<ProgressLine> progress_;
   double started_at_, finished_at_;  // the run, and its last step or pause
   int64_t first_step_;
@@ -215,38 +256,33 @@ class Run {
 
 }  // namespace
 
-bool holds_run(const fs::path& folder) { return fs::exists(config_path(folder)); }
-
-TrainConfig run_config(const fs::path& folder) {
-  return TrainConfig::from_file(config_path(folder).string());
-}
-
 RunResult train(const TrainConfig& config, const RunOptions& options) {
-  config.check();
-  check_folder(options);
-  return train(config, options, load_corpus(config, options.cache_folder));
+  std::optional<Corpus> corpus;
+  together(ranks(), [&] {
+    config.check();
+    check_folder(options.folder, options.resume);
+    corpus = load_corpus(config, options.cache_folder);
+  });
+  return train(config, options, *corpus);
 }
 
 RunResult train(const TrainConfig& config, const RunOptions& options, const Corpus& corpus) {
-  config.check();
-  check_folder(options);
-  if (!corpus.source && corpus.valid.empty())
-    throw Error("valid: expected a text, and the training text is too short to take it from");
   std::optional<Session> session;
-  if (options.resume && has_checkpoint(checkpoint_folder(options.folder))) {
-    Checkpoint checkpoint = latest_checkpoint(checkpoint_folder(options.folder));
-    for (const std::string& warning : checkpoint.warnings) options.warn(warning);
-    session.emplace(checkpoint, &corpus, *options.device);
-  } else {
-    session.emplace(config, corpus, *options.device);
-    check_probe(*session, probe_of(config, options));
+  together(ranks(), [&] {
+    config.check();
+    check_folder(options.folder, options.resume);
+    if (!corpus.source && corpus.valid.empty())
+      throw Error("valid: expected a text, and the training text is too short to take it from");
+    start_or_resume(session, config, options, corpus);
+  });
+  expect_the_same_everywhere(*session, corpus);
+  together(ranks(), [&] {
     // Only now, when nothing can be wrong with the settings and texts any more.
-    make_folder(options);
-    write_file(config_path(options.folder).string(), config.to_json() + "\n");
-  }
-  write_file((options.folder / "machine.json").string(), machine_json(*options.device) + "\n");
+    if (ranks().rank() == 0) prepare_folder(*session, config, options);
+  });
   options.tell(memory_text(*session));
   if (std::string text = to_string(session->dispatched()); !text.empty()) options.tell(text);
+  ranks().set_timeout(static_cast<double>(config.rank_timeout));
   return Run(*session, corpus, options).run();
 }
 

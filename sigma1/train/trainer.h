@@ -1,5 +1,5 @@
 // A run in a folder: trains, validates, writes metrics, curves and checkpoints, and goes on where
-// it was stopped.
+// it was stopped. With several ranks all run it; the first writes.
 //
 //   RUN/config.json   settings              machine.json   what it ran on
 //       metrics.jsonl losses and rates      scales.jsonl   every tensor, at times
@@ -12,6 +12,7 @@
 #include <functional>
 #include <optional>
 
+#include "sigma1/train/run_folder.h"
 #include "sigma1/train/session.h"
 
 namespace sigma1 {
@@ -42,9 +43,5 @@ struct RunResult {
 RunResult train(const TrainConfig& config, const RunOptions& options);
 // The same on a text that is loaded already.
 RunResult train(const TrainConfig& config, const RunOptions& options, const Corpus& corpus);
-
-// The config of the run in a folder, and whether there is one.
-bool holds_run(const std::filesystem::path& folder);
-TrainConfig run_config(const std::filesystem::path& folder);
 
 }  // namespace sigma1

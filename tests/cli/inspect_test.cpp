@@ -65,6 +65,22 @@ TEST(Inspect, WritesDotAndTimes) {
   std::filesystem::remove(path);
 }
 
+TEST(Inspect, ListsWhatRanksSendEachOther) {
+  nlohmann::json one = json_from({"inspect", "gpt", "--gradient-repeats", "4"});
+  EXPECT_FALSE(one.contains("collectives"));
+  nlohmann::json four = json_from({"inspect", "gpt", "--ranks", "4", "--reduce", "bf16"});
+  ASSERT_EQ(four["collectives"].size(), 1U);
+  EXPECT_EQ(four["collectives"][0]["op"], "all_reduce");
+  auto numbers = four["collectives"][0]["numbers"].get<int64_t>();
+  EXPECT_EQ(four["collectives"][0]["bytes"], 2 * numbers);
+  EXPECT_EQ(four["nodes"], one["nodes"]) << "ranks count as accumulation does";
+  nlohmann::json shared = json_from({"inspect", "gpt", "--ranks", "4", "--shard", "optimiser"});
+  ASSERT_EQ(shared["collectives"].size(), 2U);
+  EXPECT_EQ(shared["collectives"][0]["op"], "reduce_scatter");
+  EXPECT_EQ(shared["collectives"][1]["op"], "all_gather");
+  EXPECT_EQ(shared["collectives"][1]["bytes"], 2 * numbers) << "weights in fp16";
+}
+
 TEST(Inspect, MistakesAreOneLine) {
   const std::vector<std::pair<std::vector<std::string>, std::string>> mistakes = {
       {{"inspect", "transfromer"}, "did you mean transformer"},
@@ -75,6 +91,9 @@ TEST(Inspect, MistakesAreOneLine) {
       {{"inspect", "transformer", "--heads", "5"}, "5"},
       {{"inspect", "mlp", "--width", "0"}, "width"},
       {{"inspect", "mlp", "--mean", "middle"}, "middle"},
+      {{"inspect", "gpt", "--ranks", "0"}, "0"},
+      {{"inspect", "gpt", "--ranks", "2", "--reduce", "e4m3"}, "e4m3"},
+      {{"inspect", "gpt", "--ranks", "2", "--shard", "all"}, "all"},
   };
   for (const auto& [arguments, named] : mistakes) {
     auto run = run_program(arguments);

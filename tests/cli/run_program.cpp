@@ -52,9 +52,11 @@ struct RunningProgram::Streams {
   StreamFile in, out, err;
 };
 
-RunningProgram::RunningProgram(const std::vector<std::string>& arguments, const std::string& input)
+RunningProgram::RunningProgram(const std::vector<std::string>& arguments, const std::string& input,
+                               Which which)
     : streams_(new Streams{StreamFile(input), StreamFile(), StreamFile()}) {
-  std::vector<std::string> words{SIGMA1_PROGRAM};
+  std::vector<std::string> words;
+  if (which == Which::ours) words.emplace_back(SIGMA1_PROGRAM);
   words.insert(words.end(), arguments.begin(), arguments.end());
   std::vector<char*> argv;
   for (std::string& word : words) argv.push_back(word.data());
@@ -65,9 +67,9 @@ RunningProgram::RunningProgram(const std::vector<std::string>& arguments, const 
   posix_spawn_file_actions_adddup2(&actions, streams_->in.descriptor(), STDIN_FILENO);
   posix_spawn_file_actions_adddup2(&actions, streams_->out.descriptor(), STDOUT_FILENO);
   posix_spawn_file_actions_adddup2(&actions, streams_->err.descriptor(), STDERR_FILENO);
-  int error = posix_spawn(&child_, SIGMA1_PROGRAM, &actions, nullptr, argv.data(), environ);
+  int error = posix_spawn(&child_, argv.front(), &actions, nullptr, argv.data(), environ);
   posix_spawn_file_actions_destroy(&actions);
-  check(error, SIGMA1_PROGRAM);
+  check(error, words.front().c_str());
 }
 
 RunningProgram::~RunningProgram() {
@@ -99,6 +101,10 @@ ProgramResult RunningProgram::wait() {
 
 ProgramResult run_program(const std::vector<std::string>& arguments, const std::string& input) {
   return RunningProgram(arguments, input).wait();
+}
+
+ProgramResult run_any_program(const std::vector<std::string>& words) {
+  return RunningProgram(words, "", RunningProgram::Which::any).wait();
 }
 
 ProgramResult signal_program(const std::vector<std::string>& arguments, int signal,

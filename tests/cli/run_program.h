@@ -20,7 +20,10 @@ struct ProgramResult {
 // A program that is still running, for tests that interrupt it.
 class RunningProgram {
  public:
-  explicit RunningProgram(const std::vector<std::string>& arguments, const std::string& input = "");
+  // Ours, given its arguments; or any, named by the first of them.
+  enum class Which { ours, any };
+  explicit RunningProgram(const std::vector<std::string>& arguments, const std::string& input = "",
+                          Which which = Which::ours);
   ~RunningProgram();  // ends it, when nobody waited
   RunningProgram(const RunningProgram&) = delete;
   RunningProgram& operator=(const RunningProgram&) = delete;
@@ -37,6 +40,8 @@ class RunningProgram {
 };
 
 ProgramResult run_program(const std::vector<std::string>& arguments, const std::string& input = "");
+// A program by its path, as another that runs ours.
+ProgramResult run_any_program(const std::vector<std::string>& words);
 
 // Sends the signal as soon as `ready` says so, or never, when the program ends before.
 ProgramResult signal_program(const std::vector<std::string>& arguments, int signal,

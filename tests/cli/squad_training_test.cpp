@@ -1,4 +1,5 @@
 // From a text to answers, as a person would go: pretrain, train, predict, score.
+#include "sigma1/base/communicator.h"
 #include "tests/cli/train_run.h"
 
 namespace sigma1 {
@@ -101,6 +102,32 @@ TEST_F(SquadTraining, LearnsToAnswer) {
 
   // A finished run has nothing to do, and knows its data.
   EXPECT_EQ(run_program(resume("squad")).exit_code, 0);
+}
+
+// An epoch is as many steps as the ranks' batches together make.
+TEST_F(SquadTraining, RanksShareTheSteps) {
+  if (!has_mpi()) GTEST_SKIP() << "built without MPI";
+  pretrain("unit");
+  auto squad = [&](const std::string& name, const char* accumulate) {
+    Words words{"squad",   "train",     train_,    "--valid",   valid_,
+                "--init",  run("bert"), "--vocab", vocabulary_, "--run",
+                run(name), "--epochs",  "1",       "--threads", "1"};
+    for (const char* setting : {"time=24", "stride=10", "max-query=4", "batch=8", "probe=none",
+                                "monitor-every=0", accumulate})
+      words.insert(words.end(), {"--set", setting});
+    return words;
+  };
+  ASSERT_EQ(run_program(squad("one", "accumulate=2")).exit_code, 0);
+  ProgramResult shared = run_any_program(mpirun(2, squad("two", "accumulate=1")));
+  ASSERT_EQ(shared.exit_code, 0) << shared.err;
+  auto one = metrics("one"), two = metrics("two");
+  ASSERT_GT(one.size(), 2U);
+  ASSERT_EQ(one.size(), two.size());
+  for (size_t i = 0; i < one.size(); ++i) {
+    for (const char* key : {"loss", "valid_loss"}) {
+      EXPECT_NEAR(one[i].value(key, 0.0), two[i].value(key, 0.0), 1e-5) << key << " " << i;
+    }
+  }
 }
 
 TEST_F(SquadTraining, MistakesAreOneLine) {

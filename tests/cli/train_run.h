@@ -37,6 +37,15 @@ class TrainRun : public TemporaryFolderTest {
     return {"train", "--run", run(name), "--resume", "--threads", "1"};
   }
 
+  // The program in several ranks.
+  static Words mpirun(int count, const Words& arguments) {
+    Words words{SIGMA1_MPIRUN,         "--quiet", "--oversubscribe",
+                "--allow-run-as-root", "-np",     std::to_string(count),
+                SIGMA1_PROGRAM};
+    words.insert(words.end(), arguments.begin(), arguments.end());
+    return words;
+  }
+
   // Settings under which products saturate, some but not all of them.
   static Words saturating() {
     return {"--precision",

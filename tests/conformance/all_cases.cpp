@@ -7,9 +7,9 @@ namespace sigma1 {
 const std::vector<ConformanceCase>& all_cases() {
   static const std::vector<ConformanceCase> cases = [] {
     std::vector<ConformanceCase> all;
-    for (auto family : {attention_cases, cast_cases, conv_cases, embedding_cases, linear_cases,
-                        norm_cases, pointwise_cases, positions_cases, recurrent_cases, reduce_cases,
-                        residual_cases, shape_cases, softmax_cases, update_cases}) {
+    for (auto family : {attention_cases, cast_cases, collective_cases, conv_cases, embedding_cases,
+                        linear_cases, norm_cases, pointwise_cases, positions_cases, recurrent_cases,
+                        reduce_cases, residual_cases, shape_cases, softmax_cases, update_cases}) {
       for (ConformanceCase& each : family()) all.push_back(std::move(each));
     }
     return all;

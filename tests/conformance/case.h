@@ -30,6 +30,7 @@ struct ConformanceCase {
 // Each family's cases live in the file of its name.
 std::vector<ConformanceCase> attention_cases();
 std::vector<ConformanceCase> cast_cases();
+std::vector<ConformanceCase> collective_cases();
 std::vector<ConformanceCase> conv_cases();
 std::vector<ConformanceCase> embedding_cases();
 std::vector<ConformanceCase> linear_cases();

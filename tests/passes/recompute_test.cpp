@@ -25,7 +25,7 @@ TEST(Recompute, GivesTheSameLossAndGradients) {
       Graph graph;
       build_training_graph(graph, each, Scheme::paper);
       fold(graph);
-      Bindings bindings = training_bindings(graph, each.config.vocabulary);
+      Bindings bindings = training_bindings(graph);
       Outputs before = outputs_of(graph, bindings);
       recompute(graph, what);
       verify(graph);

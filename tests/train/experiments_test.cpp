@@ -14,10 +14,13 @@
 namespace sigma1 {
 namespace {
 
-const std::map<std::string, size_t> kCombinations = {
-    {"char_results_test", 4 * 3 * 3},     {"char_sweep", 3 * 3 * 2 * 2 * 2 * 6},
-    {"char_residual", 3 * 3 * 3 * 2 * 2}, {"gpu_record/wikipedia", 4 * 5},
-    {"records_wikipedia", 3 * 7},         {"u_mup/widths", 2 * 4}};
+const std::map<std::string, size_t> kCombinations = {{"char_results_test", 4 * 3 * 3},
+                                                     {"char_sweep", 3 * 3 * 2 * 2 * 2 * 6},
+                                                     {"char_residual", 3 * 3 * 3 * 2 * 2},
+                                                     {"gpt_record/traces", 5},
+                                                     {"gpu_record/wikipedia", 4 * 5},
+                                                     {"records_wikipedia", 3 * 7},
+                                                     {"u_mup/widths", 2 * 4}};
 
 std::map<std::string, SweepPlan> plans() {
   std::map<std::string, SweepPlan> found;

@@ -6,7 +6,9 @@
 #include <set>
 
 #include "sigma1/base/error.h"
+#include "tests/base/thread_ranks.h"
 #include "tests/data/temporary_folder.h"
+#include "tests/train/tiny_run.h"
 
 namespace sigma1 {
 namespace {
@@ -75,6 +77,29 @@ TEST_F(SquadSourceTest, EveryPassHasEveryUsableWindowOnce) {
   }
   EXPECT_EQ(indices(corpus.source->training(config_, 2), "tokens"),
             indices(load_squad_corpus(config_).source->training(config_, 2), "tokens"));
+}
+
+// Ranks share a step's batches out as they do a text's, and all know how well the model does.
+TEST_F(SquadSourceTest, RanksTrainAsOneThatAccumulates) {
+  for (auto [key, value] : {std::pair{"depth", "1"},
+                            {"width", "16"},
+                            {"ffn", "32"},
+                            {"positions", "12"},
+                            {"precision", "fp32"},
+                            {"accumulate", "2"}}) {
+    config_.set(key, value);
+  }
+  Corpus corpus = load_squad_corpus(config_);
+  Session one(config_, corpus);
+  std::vector<double> losses = losses_of(one, 4);
+  Evaluation valid = one.evaluate(*corpus.source);
+  config_.accumulate = 1;
+  run_as_ranks(2, [&](int) {
+    Session session(config_, corpus);
+    std::vector<double> shared = losses_of(session, 4);
+    for (size_t i = 0; i < losses.size(); ++i) EXPECT_NEAR(shared[i], losses[i], 1e-6) << i;
+    EXPECT_NEAR(session.evaluate(*corpus.source).loss, valid.loss, 1e-6);
+  });
 }
 
 TEST_F(SquadSourceTest, WithoutValidationTheLastArticleIsKept) {

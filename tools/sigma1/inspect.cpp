@@ -3,12 +3,14 @@
 
 #include <functional>
 
+#include "sigma1/analysis/communication.h"
 #include "sigma1/analysis/cut_edges.h"
 #include "sigma1/base/error.h"
 #include "sigma1/base/file.h"
 #include "sigma1/graph/print.h"
 #include "sigma1/models/registry.h"
 #include "sigma1/passes/unit_scaling.h"
+#include "sigma1/train/rank_exchange.h"
 #include "tools/sigma1/commands.h"
 #include "tools/sigma1/output.h"
 
@@ -18,6 +20,8 @@ namespace {
 struct Options {
   std::string model, scheme = "paper", mean = "geometric", criterion, after, dot;
   int64_t gradient_repeats = 1;
+  int64_t ranks = 1;
+  std::string reduce = "fp32", shard = "none", precision = "fp8";
   std::vector<std::function<void(ModelConfig&)>> changes;  // what was asked for, over the defaults
   bool json = false, time_passes = false;
 };
@@ -29,7 +33,8 @@ ScalingOptions scaling_from(const Options& options) {
   if (options.gradient_repeats < 1) {
     throw Error("--gradient-repeats: expected 1 or more, got {}", options.gradient_repeats);
   }
-  scaling.gradient_repeats = options.gradient_repeats;
+  if (options.ranks < 1) throw Error("--ranks: expected 1 or more, got {}", options.ranks);
+  scaling.gradient_repeats = options.gradient_repeats * options.ranks;
   return scaling;
 }
 
@@ -54,6 +59,54 @@ std::vector<PassTiming> compile(Graph& graph, const Options& options) {
   return run_passes(graph, unit_scaling_passes(scaling), options.after);
 }
 
+// What ranks say to each other in a step of training.
+std::vector<CollectiveCost> collectives(const Graph& model, const Options& options) {
+  if (options.ranks == 1) return {};
+  TrainConfig config;
+  config.world = config.ranks = options.ranks;
+  config.reduce = options.reduce;
+  config.shard = options.shard;
+  config.precision = options.precision;
+  config.check_ranks();
+  std::vector<CollectiveCost> costs = collective_costs(*gradient_sum_graph(config, model).graph);
+  if (options.shard == "none") return costs;
+  for (CollectiveCost& each : collective_costs(*weight_gather_graph(config, model).graph)) {
+    costs.push_back(std::move(each));
+  }
+  return costs;
+}
+
+void print_collectives(const std::vector<CollectiveCost>& costs) {
+  if (costs.empty()) return;
+  Table table({"between ranks", "format", "tensors", "numbers", "bytes", "most sent by a rank"});
+  int64_t bytes = 0, sent = 0;
+  for (const CollectiveCost& each : costs) {
+    table.add({each.name, each.format, fmt::to_string(each.tensors), fmt::to_string(each.numbers),
+               fmt::to_string(each.bytes), fmt::to_string(each.most_sent)});
+    bytes += each.bytes;
+    sent += each.most_sent;
+  }
+  table.add({"a step", "", "", "", fmt::to_string(bytes), fmt::to_string(sent)});
+  fmt::print("\n");
+  table.print();
+}
+
+std::string json_of(const Graph& graph, const CutMarks& marks,
+                    const std::vector<CollectiveCost>& costs) {
+  if (costs.empty()) return to_json(graph, marks);
+  auto json = nlohmann::ordered_json::parse(to_json(graph, marks));
+  for (const CollectiveCost& each : costs) {
+    json["collectives"].push_back({{"name", each.name},
+                                   {"op", each.op},
+                                   {"format", each.format},
+                                   {"tensors", each.tensors},
+                                   {"numbers", each.numbers},
+                                   {"bytes", each.bytes},
+                                   {"most_sent", each.most_sent}});
+  }
+  return json.dump(2) + "\n";
+}
+
 void print_timings(const std::vector<PassTiming>& timings) {
   Table table({"pass", "ms"});
   for (const PassTiming& timing : timings) {
@@ -71,7 +124,9 @@ void run(const Options& options) {
   CutMarks marks = cut_marks(graph);
   if (!options.dot.empty()) write_file(options.dot, to_dot(graph, marks));
   if (options.time_passes) return print_timings(timings);
-  fmt::print("{}", options.json ? to_json(graph, marks) : to_text(graph, marks));
+  std::vector<CollectiveCost> costs = collectives(graph, options);
+  fmt::print("{}", options.json ? json_of(graph, marks, costs) : to_text(graph, marks));
+  if (!options.json) print_collectives(costs);
 }
 
 using Changes = std::vector<std::function<void(ModelConfig&)>>;
@@ -116,6 +171,7 @@ void add_inspect(CLI::App& app) {
                   "Examples:\n"
                   "  sigma1 inspect ffn --width 128 --hidden 512\n"
                   "  sigma1 inspect ffn --after ideal_scales --json\n"
+                  "  sigma1 inspect gpt --ranks 4 --shard optimiser --reduce bf16\n"
                   "  sigma1 inspect transformer --scheme exact --dot transformer.dot",
                   fmt::join(models, "\n")));
   auto options = std::make_shared<Options>();
@@ -126,7 +182,17 @@ void add_inspect(CLI::App& app) {
   command->add_option("--criterion", options->criterion, "std or rms (default: the scheme's)");
   command
       ->add_option("--gradient-repeats", options->gradient_repeats,
-                   "Accumulation steps x data-parallel ranks")
+                   "Batches of one rank whose gradients make one step")
+      ->capture_default_str();
+  command
+      ->add_option("--ranks", options->ranks,
+                   "Processes that train together; what they send each other is listed")
+      ->capture_default_str();
+  command->add_option("--reduce", options->reduce, "What gradients travel in: fp32, bf16 or fp16")
+      ->capture_default_str();
+  command->add_option("--shard", options->shard, "What ranks keep a share of: none or optimiser")
+      ->capture_default_str();
+  command->add_option("--precision", options->precision, "Of the weights that ranks send")
       ->capture_default_str();
   command->add_option("--after", options->after, "Stop after this pass; plain: before all");
   add_model_options(*command, options->changes);

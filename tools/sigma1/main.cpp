@@ -10,6 +10,7 @@
 #include <system_error>
 #include <vector>
 
+#include "sigma1/base/communicator.h"
 #include "sigma1/base/error.h"
 #include "sigma1/base/machine.h"
 #include "sigma1/base/text.h"
@@ -23,7 +24,8 @@ constexpr int kUserError = 2, kInternalError = 70;
 int complain(int exit_code, std::string text) {
   std::ranges::replace(text, '\n', ' ');  // one line, whatever was typed
   std::fflush(stdout);
-  fmt::print(stderr, "sigma1: {}\n", text);
+  // What stops all ranks is told by one; a rank that fails alone has told it before.
+  if (launched_rank() == 0) fmt::print(stderr, "sigma1: {}\n", text);
   return exit_code;
 }
 

@@ -1,13 +1,14 @@
 // `sigma1 squad train`: a pretrained BERT learns to answer questions.
 #include <cmath>
 
+#include "sigma1/base/communicator.h"
 #include "sigma1/base/error.h"
-#include "sigma1/base/parallel.h"
 #include "sigma1/train/progress.h"
 #include "sigma1/train/squad_source.h"
 #include "sigma1/train/stored_model.h"
 #include "tools/sigma1/commands.h"
 #include "tools/sigma1/model_source.h"
+#include "tools/sigma1/run_ranks.h"
 #include "tools/sigma1/settings.h"
 #include "tools/sigma1/squad.h"
 #include "tools/sigma1/training.h"
@@ -58,28 +59,41 @@ TrainConfig config_of(const Options& options) {
 
 void set_steps(TrainConfig& config, const Options& options, const SquadCounts& counts) {
   double batches = options.epochs * static_cast<double>(counts.windows) /
-                   static_cast<double>(config.size.batch * config.accumulate);
+                   static_cast<double>(config.size.batch * config.parts());
   if (!options.settings.given("steps"))
     config.steps = std::max<int64_t>(1, std::llround(std::ceil(batches)));
   if (!options.settings.given("warmup")) config.warmup = config.steps / 10;
 }
 
-void run(const Options& options) {
-  set_thread_count(options.training.threads);
-  if (!(options.epochs > 0)) throw Error("--epochs: expected more than 0, got {}", options.epochs);
-  TrainConfig config = config_of(options);
-  config.check();
-  Corpus corpus = load_squad_corpus(config);
-  SquadCounts counts = count_squad(corpus);
-  set_steps(config, options, counts);
+void tell(const SquadCounts& counts, int64_t steps) {
   if (is_terminal(stderr)) {
     fmt::print(stderr, "sigma1: {} windows of {} questions, {} steps\n", counts.windows,
-               counts.questions, config.steps);
+               counts.questions, steps);
   }
   if (counts.left_out > 0)
     fmt::print(stderr, "sigma1: {} questions are left out: no answer stands where it should\n",
                counts.left_out);
+}
+
+void run_rank(const Options& options) {
+  TrainConfig config;
+  Corpus corpus;
+  together(ranks(), [&] {
+    use_threads(options.training);
+    config = config_of(options);
+    config.begin_with(ranks().size());
+    config.check();
+    corpus = load_squad_corpus(config);
+  });
+  SquadCounts counts = count_squad(corpus);
+  set_steps(config, options, counts);
+  if (ranks().rank() == 0) tell(counts, config.steps);
   run_training(config, options.training, &corpus);
+}
+
+void run(const Options& options) {
+  if (!(options.epochs > 0)) throw Error("--epochs: expected more than 0, got {}", options.epochs);
+  run_ranks([&] { run_rank(options); });
 }
 
 }  // namespace

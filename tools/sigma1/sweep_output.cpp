@@ -27,7 +27,7 @@ double step_ms(const fs::path& folder, const SweepRow& row, const TrainConfig& c
   if (!fs::exists(metrics_path(folder, row))) return NAN;
   std::vector<double> speeds = read_metric(metrics_path(folder, row), "tokens_per_s").values;
   if (speeds.empty()) return NAN;
-  auto tokens = static_cast<double>(config.size.batch * config.size.time * config.accumulate);
+  auto tokens = static_cast<double>(config.size.batch * config.size.time * config.parts());
   return 1e3 * tokens / median(speeds);
 }
 

@@ -1,8 +1,10 @@
 // `sigma1 train`: a run from a config, settings over it, and a folder to keep it in.
+#include "sigma1/base/communicator.h"
 #include "sigma1/base/error.h"
 #include "sigma1/train/trainer.h"
 #include "tools/sigma1/commands.h"
 #include "tools/sigma1/output.h"
+#include "tools/sigma1/run_ranks.h"
 #include "tools/sigma1/settings.h"
 #include "tools/sigma1/training.h"
 
@@ -35,7 +37,8 @@ TrainConfig resumed_config(const Options& options) {
   auto own = nlohmann::ordered_json::parse(config.to_json());
   auto asked = nlohmann::ordered_json::parse(read_settings(options.settings).to_json());
   for (const auto& [key, value] : own.items()) {
-    if (asked[key] == value) continue;
+    bool left_to_the_run = key == "ranks" && asked[key] == 0;
+    if (asked[key] == value || left_to_the_run) continue;
     throw Error("--resume: the run in {} has {}={}, and {} was asked for; leave settings out",
                 folder, key, value.dump(), asked[key].dump());
   }
@@ -44,8 +47,13 @@ TrainConfig resumed_config(const Options& options) {
 
 void run(const Options& options) {
   if (options.keys) return print_keys();
-  run_training(options.training.resume ? resumed_config(options) : read_settings(options.settings),
-               options.training);
+  run_ranks([&] {
+    TrainConfig config;
+    together(ranks(), [&] {
+      config = options.training.resume ? resumed_config(options) : read_settings(options.settings);
+    });
+    run_training(config, options.training);
+  });
 }
 
 }  // namespace
@@ -73,6 +81,7 @@ void add_train(CLI::App& app) {
       "runs/b\n"
       "  sigma1 train --train tokens.bin --set model=gpt --set size=124M --run runs/gpt\n"
       "  sigma1 train --train wiki128.bert --set model=bert --set size=base --run runs/bert\n"
+      "  mpirun -np 4 sigma1 train --train corpus.txt --run runs/four\n"
       "  sigma1 train --config runs/b/config.json --set rate=2^-6 --run runs/c\n"
       "  sigma1 train --run runs/c --resume");
   command->callback([options] { run(*options); });

@@ -4,11 +4,13 @@
 #include <optional>
 
 #include "sigma1/backend/devices.h"
+#include "sigma1/base/communicator.h"
 #include "sigma1/base/parallel.h"
 #include "sigma1/train/progress.h"
 #include "sigma1/train/trainer.h"
 #include "tools/sigma1/commands.h"
 #include "tools/sigma1/output.h"
+#include "tools/sigma1/run_ranks.h"
 #include "tools/sigma1/stop_signal.h"
 
 namespace sigma1 {
@@ -60,32 +62,43 @@ void add_training_options(CLI::App& command, TrainingOptions& options) {
   command.add_flag("--json", options.json, "Print the result as JSON");
 }
 
+void use_threads(const TrainingOptions& options) {
+  set_thread_count(options.threads == 0 ? threads_of_rank() : options.threads);
+}
+
 void run_training(const TrainConfig& config, TrainingOptions options, const Corpus* corpus) {
-  if (options.folder.empty()) options.folder = new_folder(config);
-  set_thread_count(options.threads);
+  const Device* device = nullptr;
+  together(ranks(), [&] {
+    device = &find_device(options.device);
+    if (options.folder.empty() && ranks().rank() == 0) options.folder = new_folder(config);
+    use_threads(options);
+  });
+  options.folder = broadcast_text(ranks(), options.folder);
   // Only once a step was made is there something to save: until then a signal ends the program.
   std::optional<StopSignal> stop;
   auto stops = [&] {
     if (!stop) stop.emplace();
     return stop->arrived();
   };
-  const Device& device = find_device(options.device);
   // Into a file goes only what someone must know; what a GPU has to hold is worth a line there too.
-  bool tells = is_terminal(stderr) || &device != &cpu_device();
-  auto warn = [](const std::string& text) { fmt::print(stderr, "sigma1: {}\n", text); };
+  bool tells = is_terminal(stderr) || device != &cpu_device() || ranks().size() > 1;
+  auto warn = [](const std::string& text) {
+    if (ranks().rank() == 0) fmt::print(stderr, "sigma1: {}\n", text);
+  };
   auto tell = [&](const std::string& text) {
     if (tells) warn(text);
   };
   RunOptions run_options{.folder = options.folder,
                          .resume = options.resume,
                          .cache_folder = options.cache,
-                         .device = &device,
+                         .device = device,
                          .terminal = stderr,
                          .stop = stops,
                          .warn = warn,
                          .tell = tell,
                          .default_probe = "all"};
-  report(corpus ? train(config, run_options, *corpus) : train(config, run_options), options);
+  RunResult result = corpus ? train(config, run_options, *corpus) : train(config, run_options);
+  if (ranks().rank() == 0) report(result, options);
 }
 
 }  // namespace sigma1

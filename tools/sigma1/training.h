@@ -17,7 +17,8 @@ struct TrainingOptions {
 };
 
 void add_training_options(CLI::App& command, TrainingOptions& options);
-// On what the config names, unless a corpus is given.
+void use_threads(const TrainingOptions& options);
+// In every rank, on what the config names, unless a corpus is given.
 void run_training(const TrainConfig& config, TrainingOptions options,
                   const Corpus* corpus = nullptr);
 

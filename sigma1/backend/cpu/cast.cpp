@@ -3,26 +3,15 @@
 #include <algorithm>
 
 #include "sigma1/backend/cpu/kernel_table.h"
+#include "sigma1/backend/cpu/tiles.h"
 #include "sigma1/backend/cpu/vectors.h"
-#include "sigma1/base/parallel.h"
+#include "sigma1/base/error.h"
 
 namespace sigma1::cpu {
 namespace {
 
-constexpr int64_t kBlock = 16 * kTile;
-
-int64_t block_count(const Launch& launch) { return (launch.in(0).count() + kBlock - 1) / kBlock; }
-
-// Calls body(first, count) for every tile, in parallel over blocks.
-template <class Body>
-void for_each_tile(int64_t size, Body body) {
-  parallel_for(static_cast<size_t>(size), static_cast<size_t>(kBlock),
-               [&](size_t begin, size_t end) {
-                 for (auto first = static_cast<int64_t>(begin); first < static_cast<int64_t>(end);
-                      first += kTile) {
-                   body(first, std::min(kTile, static_cast<int64_t>(end) - first));
-                 }
-               });
+int64_t block_count(const Launch& launch) {
+  return (launch.in(0).count() + kTileBlock - 1) / kTileBlock;
 }
 
 float largest_magnitude(const Launch& launch) {
@@ -31,7 +20,7 @@ float largest_magnitude(const Launch& launch) {
   for_each_tile(launch.in(0).count(), [&](int64_t first, int64_t count) {
     float room[kTile];
     const float* x = load(launch.in(0), first, count, room);
-    float& block = largest[first / kBlock];
+    float& block = largest[first / kTileBlock];
     block = std::max(block, vectors().largest_magnitude(x, count));
   });
   return *std::max_element(largest, largest + block_count(launch));

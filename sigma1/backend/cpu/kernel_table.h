@@ -7,6 +7,7 @@ namespace sigma1::cpu {
 
 std::span<const Kernel> attention_kernels();
 std::span<const Kernel> cast_kernels();
+std::span<const Kernel> collective_kernels();
 std::span<const Kernel> conv_kernels();
 std::span<const Kernel> embedding_kernels();
 std::span<const Kernel> linear_kernels();

@@ -1,0 +1,260 @@
+// Several ranks train the model that one would have trained on the same batches.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <mutex>
+
+#include "sigma1/base/communicator.h"
+#include "sigma1/train/run_folder.h"
+#include "tests/base/thread_ranks.h"
+#include "tests/data/temporary_folder.h"
+#include "tests/train/tiny_run.h"
+
+namespace sigma1 {
+namespace {
+
+using Tensors = std::map<std::string, std::vector<float>>;
+
+struct Trained {
+  std::vector<double> losses;
+  Evaluation valid;
+  Tensors tensors;                // of the first rank
+  std::vector<int64_t> kept;      // bytes, by rank
+  std::vector<Tensors> of_ranks;  // parameters only
+};
+
+Tensors parameters(const Session& session) {
+  Tensors tensors;
+  for (const std::string& name : parameters_of(session)) tensors[name] = session.store().read(name);
+  return tensors;
+}
+
+// `count` ranks for some steps, from a checkpoint where there is one, and saved when asked.
+Trained train_ranks(int count, const TrainConfig& config, int steps,
+                    const std::filesystem::path& from = {}, const std::filesystem::path& to = {}) {
+  Corpus corpus = tiny_corpus();
+  Trained result;
+  result.of_ranks.resize(static_cast<size_t>(count));
+  result.kept.resize(static_cast<size_t>(count));
+  run_as_ranks(count, [&](int rank) {
+    std::optional<Session> session;
+    if (from.empty()) {
+      session.emplace(config, corpus);
+    } else {
+      session.emplace(latest_checkpoint(from), &corpus);
+    }
+    std::vector<double> losses = losses_of(*session, steps);
+    Evaluation valid = session->evaluate(corpus.valid);
+    if (!to.empty()) session->save(to);
+    result.of_ranks[static_cast<size_t>(rank)] = parameters(*session);
+    result.kept[static_cast<size_t>(rank)] = session->memory().kept;
+    if (rank > 0) return;
+    result.losses = losses;
+    result.valid = valid;
+    result.tensors = tensors_of(*session);
+  });
+  return result;
+}
+
+double largest_difference(const std::vector<double>& a, const std::vector<double>& b) {
+  EXPECT_EQ(a.size(), b.size());
+  double largest = 0;
+  for (size_t i = 0; i < a.size(); ++i) largest = std::max(largest, std::fabs(a[i] - b[i]));
+  return largest;
+}
+
+// Gradients in fp32 are added in the same order whether ranks or accumulation make them.
+TEST(RanksTest, ManyRanksAreOneThatAccumulates) {
+  for (const char* model : {"char_lm", "gpt"}) {
+    for (const char* method : {"unit", "none"}) {
+      for (int count : {2, 4}) {
+        SCOPED_TRACE(std::string(model) + " " + method + " " + std::to_string(count));
+        TrainConfig config = tiny_config({{"model", model}, {"method", method}});
+        Trained many = train_ranks(count, config, 6);
+        config.accumulate = count;
+        Trained one = train_ranks(1, config, 6);
+        EXPECT_LT(largest_difference(many.losses, one.losses), 1e-6);
+        EXPECT_NEAR(many.valid.loss, one.valid.loss, 1e-6);
+        EXPECT_EQ(many.valid.characters, one.valid.characters);
+        config.accumulate = count / 2;
+        EXPECT_LT(largest_difference(train_ranks(2, config, 6).losses, one.losses), 1e-6);
+      }
+    }
+  }
+}
+
+// In few bits too: b counts all ranks, so that a sum over them has the scale of one batch.
+TEST(RanksTest, ManyRanksAreOneInFewBits) {
+  for (const char* precision : {"fp16", "fp8"}) {
+    for (const char* reduce : {"fp32", "bf16", "fp16"}) {
+      SCOPED_TRACE(std::string(precision) + " " + reduce);
+      TrainConfig config =
+          tiny_config({{"method", "unit"}, {"precision", precision}, {"reduce", reduce}});
+      Trained many = train_ranks(4, config, 6);
+      config.accumulate = 4;
+      Trained one = train_ranks(1, config, 6);
+      EXPECT_LT(largest_difference(many.losses, one.losses), 0.02);
+    }
+  }
+}
+
+// The gradients of a first step, as their sum travels in a format.
+std::vector<float> first_sums(const char* reduce) {
+  TrainConfig config = tiny_config({{"method", "unit"}, {"reduce", reduce}});
+  Corpus corpus = tiny_corpus();
+  std::vector<float> sums;
+  run_as_ranks(4, [&](int rank) {
+    Session session(config, corpus);
+    session.train_step();
+    if (rank > 0) return;
+    for (const std::string& name : parameters_of(session)) {
+      std::vector<float> each = session.store().read(gradient_name(name));
+      sums.insert(sums.end(), each.begin(), each.end());
+    }
+  });
+  return sums;
+}
+
+double relative_error(const std::vector<float>& got, const std::vector<float>& want) {
+  double error = 0, size = 0;
+  for (size_t i = 0; i < want.size(); ++i) {
+    error += std::pow(static_cast<double>(got[i]) - static_cast<double>(want[i]), 2);
+    size += std::pow(static_cast<double>(want[i]), 2);
+  }
+  return std::sqrt(error / size);
+}
+
+// Unit-scaled numbers are where a format has all its bits: 8 of bf16, 11 of fp16.
+TEST(RanksTest, SumsLoseWhatTheirFormatLoses) {
+  std::vector<float> exact = first_sums("fp32");
+  double bf16 = relative_error(first_sums("bf16"), exact);
+  double fp16 = relative_error(first_sums("fp16"), exact);
+  EXPECT_GT(bf16, 0x1p-11);
+  EXPECT_LT(bf16, 0x1p-8);
+  EXPECT_GT(fp16, 0x1p-14);
+  EXPECT_LT(fp16, 0x1p-11);
+}
+
+TEST(RanksTest, AllRanksHaveTheSameWeightsAndEveryRunTheSameBits) {
+  TrainConfig config = tiny_config({{"method", "unit"}, {"precision", "fp8"}, {"reduce", "bf16"}});
+  Trained first = train_ranks(4, config, 5), second = train_ranks(4, config, 5);
+  for (const Tensors& each : first.of_ranks) EXPECT_TRUE(each == first.of_ranks[0]);
+  EXPECT_TRUE(first.tensors == second.tensors);
+  EXPECT_EQ(first.losses, second.losses);
+}
+
+TEST(RanksTest, SharingTheOptimisersStateChangesNoBitAndNeedsLess) {
+  for (const char* optimiser : {"adam", "lamb", "sgd"}) {
+    SCOPED_TRACE(optimiser);
+    TrainConfig config = tiny_config({{"method", "unit"},
+                                      {"precision", "fp16"},
+                                      {"master-weights", "true"},
+                                      {"optimiser", optimiser}});
+    Trained whole = train_ranks(3, config, 5);
+    config.shard = "optimiser";
+    Trained shared = train_ranks(3, config, 5);
+    EXPECT_EQ(shared.losses, whole.losses);
+    for (const Tensors& each : shared.of_ranks) EXPECT_TRUE(each == whole.of_ranks[0]);
+    for (size_t i = 0; i < 3; ++i) EXPECT_LT(shared.kept[i], whole.kept[i]);
+  }
+}
+
+TEST(RanksTest, AConfigSaysHowManyRanksAStepIsMadeFor) {
+  TrainConfig config = tiny_config({{"ranks", "4"}, {"method", "unit"}});
+  Trained planned = train_ranks(1, config, 4);
+  config.ranks = 0;
+  EXPECT_LT(largest_difference(planned.losses, train_ranks(4, config, 4).losses), 1e-6);
+  config.ranks = 3;
+  EXPECT_THROW(train_ranks(2, config, 1), Error);
+}
+
+TEST(RanksTest, HistoriesOfDelayedCastsAreTheSameEverywhere) {
+  TrainConfig config = tiny_config({{"method", "per-tensor=delayed"}, {"precision", "fp8"}});
+  Trained trained = train_ranks(3, config, 4);
+  for (const Tensors& each : trained.of_ranks) EXPECT_TRUE(each == trained.of_ranks[0]);
+}
+
+TEST(RanksTest, WhatOneRankFindsNotFiniteStopsAll) {
+  TrainConfig config = tiny_config({{"method", "none"}, {"rate", "1e30"}, {"shard", "optimiser"}});
+  Corpus corpus = tiny_corpus();
+  std::mutex mutex;
+  std::vector<std::string> told;
+  run_as_ranks(3, [&](int) {
+    Session session(config, corpus);
+    try {
+      losses_of(session, 5);
+    } catch (const NotFinite& error) {
+      std::lock_guard lock(mutex);
+      told.emplace_back(error.what());
+    }
+  });
+  ASSERT_EQ(told.size(), 3U);
+  EXPECT_EQ(told[0], told[1]);
+  EXPECT_EQ(told[0], told[2]);
+}
+
+TEST(RanksTest, AStepThatIsTooLargeIsSkippedByAll) {
+  TrainConfig config = tiny_config({{"method", "auto-loss-scale"},
+                                    {"precision", "fp16"},
+                                    {"shard", "optimiser"},
+                                    {"width", "64"}});
+  std::string text(2000, 'a');  // as one rank's test has it: all alike, gradients add up
+  for (size_t i = 0; i < 80; ++i) text[25 * i + 7] = "bcdef"[i % 5];
+  Corpus corpus = tiny_corpus(text);
+  run_as_ranks(2, [&](int) {
+    Session session(config, corpus);
+    losses_of(session, 6);
+    std::vector<double> skipped =
+        gather_numbers(ranks(), static_cast<double>(session.loss_scaler().skipped));
+    EXPECT_GT(skipped[0], 0);
+    EXPECT_EQ(skipped[0], skipped[1]);
+  });
+}
+
+class RankCheckpoints : public TemporaryFolderTest {};
+
+TEST_F(RankCheckpoints, GoOnWithTheSameBitsInAsManyRanksAndWithTheSameStepInOthers) {
+  for (const char* shard : {"none", "optimiser"}) {
+    SCOPED_TRACE(shard);
+    TrainConfig config = tiny_config({{"method", "unit"}, {"precision", "fp16"}, {"shard", shard}});
+    std::filesystem::path folder = folder_ / shard;
+    Trained whole = train_ranks(4, config, 8);
+    Trained begun = train_ranks(4, config, 5, {}, folder);
+    Trained resumed = train_ranks(4, config, 3, folder);
+    EXPECT_TRUE(resumed.tensors == whole.tensors);
+    EXPECT_EQ(resumed.losses, std::vector(whole.losses.begin() + 5, whole.losses.end()));
+    for (int count : {1, 2}) {
+      Trained other = train_ranks(count, config, 3, folder);
+      EXPECT_LT(largest_difference(other.losses, resumed.losses), 0.01) << count << " ranks";
+    }
+    EXPECT_THROW(train_ranks(3, config, 1, folder), Error);
+  }
+}
+
+TEST_F(RankCheckpoints, AreTheSameFileWhoeverKeptTheState) {
+  TrainConfig config = tiny_config({{"method", "unit"}, {"precision", "fp16"}});
+  train_ranks(3, config, 3, {}, folder_ / "whole");
+  config.shard = "optimiser";
+  train_ranks(3, config, 3, {}, folder_ / "shared");
+  Checkpoint whole = latest_checkpoint(folder_ / "whole");
+  Checkpoint shared = latest_checkpoint(folder_ / "shared");
+  ASSERT_EQ(whole.file.tensors().size(), shared.file.tensors().size());
+  for (const StoredTensor& each : whole.file.tensors()) {
+    EXPECT_TRUE(std::ranges::equal(each.data, shared.file.at(each.name).data)) << each.name;
+  }
+}
+
+TEST_F(RankCheckpoints, RoomIsAskedForBeforeTraining) {
+  check_writable(folder_ / "new" / "checkpoints");
+  check_room(folder_, 4, 1000);
+  EXPECT_THROW(check_room(folder_, 4, int64_t{1} << 58), Error);
+  EXPECT_THROW(check_writable("/proc/none"), Error);
+  TrainConfig config = tiny_config({{"steps", "100"}, {"checkpoint-every", "10"}, {"keep", "3"}});
+  EXPECT_EQ(checkpoints_at_once(config), 4);
+  config.checkpoint_every = 100;
+  EXPECT_EQ(checkpoints_at_once(config), 1);
+}
+
+}  // namespace
+}  // namespace sigma1
