@@ -86,21 +86,22 @@ TrainConfig resumed_config(const Options& options) {
 
 void run_rank(Options options) {
   TrainConfig config;
+  const Device* device = nullptr;
   together(ranks(), [&] {
     config = options.resume ? resumed_config(options) : read_settings(options.settings);
     if (options.folder.empty() && ranks().rank() == 0) options.folder = new_folder(config);
+    device = &find_device(options.device);
+    set_thread_count(options.threads == 0 ? threads_of_rank() : options.threads);
   });
   options.folder = broadcast_text(ranks(), options.folder);
-  set_thread_count(options.threads > 0 ? options.threads : threads_of_rank());
   // Only once a step was made is there something to save: until then a signal ends the program.
   std::optional<StopSignal> stop;
   auto stops = [&] {
     if (!stop) stop.emplace();
     return stop->arrived();
   };
-  const Device& device = find_device(options.device);
   // Into a file goes only what someone must know; what a GPU has to hold is worth a line there too.
-  bool tells = is_terminal(stderr) || &device != &cpu_device() || ranks().size() > 1;
+  bool tells = is_terminal(stderr) || device != &cpu_device() || ranks().size() > 1;
   auto warn = [](const std::string& text) {
     if (ranks().rank() == 0) fmt::print(stderr, "sigma1: {}\n", text);
   };
@@ -110,7 +111,7 @@ void run_rank(Options options) {
   RunOptions run_options{.folder = options.folder,
                          .resume = options.resume,
                          .cache_folder = options.cache,
-                         .device = &device,
+                         .device = device,
                          .terminal = stderr,
                          .stop = stops,
                          .warn = warn,
