@@ -53,8 +53,9 @@ TEST_F(RankRuns, TwoAndFourRanksTrainAsOneThatAccumulates) {
 }
 
 TEST_F(RankRuns, AUsersErrorIsToldOnce) {
-  for (const Words& wrong : {Words{"--set", "rate=-1"}, Words{"--set", "train=/nowhere"},
-                             Words{"--nonsense"}, Words{"--set", "ranks=3"}}) {
+  for (const Words& wrong :
+       {Words{"--set", "rate=-1"}, Words{"--set", "train=/nowhere"}, Words{"--nonsense"},
+        Words{"--set", "ranks=3"}, Words{"--threads", "-1"}}) {
     ProgramResult result = run_any_program(mpirun(2, train(wrong)));
     EXPECT_EQ(result.exit_code, 2);
     int told = 0;

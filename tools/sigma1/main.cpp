@@ -2,12 +2,14 @@
 // stderr and an exit code: 2 for what the user can mend, 70 for a bug of ours.
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cstdio>
 #include <cstring>
 #include <exception>
 #include <new>
 #include <string>
 #include <system_error>
+#include <thread>
 #include <vector>
 
 #include "sigma1/base/communicator.h"
@@ -15,6 +17,7 @@
 #include "sigma1/base/machine.h"
 #include "sigma1/base/text.h"
 #include "tools/sigma1/commands.h"
+#include "tools/sigma1/run_ranks.h"
 
 namespace sigma1 {
 namespace {
@@ -24,8 +27,13 @@ constexpr int kUserError = 2, kInternalError = 70;
 int complain(int exit_code, std::string text) {
   std::ranges::replace(text, '\n', ' ');  // one line, whatever was typed
   std::fflush(stdout);
-  // What stops all ranks is told by one; a rank that fails alone has told it before.
-  if (launched_rank() == 0) fmt::print(stderr, "sigma1: {}\n", text);
+  if (launched_rank() == 0) {
+    fmt::print(stderr, "sigma1: {}\n", text);
+  } else {
+    // One rank tells what all find wrong. It must not be ended, as a launcher does when another has
+    // left with an error, before it could.
+    std::this_thread::sleep_for(std::chrono::seconds(2));
+  }
   return exit_code;
 }
 
@@ -99,6 +107,8 @@ int run(int argc, char** argv) {
     bool asked_for = error.get_exit_code() == 0;  // --help and --version arrive as exceptions too
     if (asked_for) return app.exit(error);
     return complain(kUserError, fmt::format("{} (see --help)", error.what()));
+  } catch (const Told& told) {
+    return told.exit_code;
   } catch (const Error& error) {
     return complain(kUserError, error.what());
   } catch (const std::system_error& error) {

@@ -22,6 +22,12 @@ constexpr int kUserError = 2, kInternalError = 70;
   std::_Exit(exit_code);
 }
 
+[[noreturn]] void leave_together(Communicator& all, const char* text) {
+  if (all.rank() == 0) fmt::print(stderr, "sigma1: {}\n", text);
+  barrier(all);
+  throw Told{kUserError};
+}
+
 }  // namespace
 
 void run_ranks(const std::function<void()>& body) {
@@ -30,11 +36,11 @@ void run_ranks(const std::function<void()>& body) {
   if (all->size() == 1) return body();
   try {
     body();
-  } catch (const NotFinite&) {
-    throw;  // ranks agree on it
+  } catch (const NotFinite& error) {
+    leave_together(*all, error.what());  // ranks agree on it
   } catch (const Error& error) {
     if (!all->failed_together()) end_all(*all, kUserError, error.what());
-    throw;
+    leave_together(*all, error.what());
   } catch (const std::exception& error) {
     end_all(*all, kInternalError, error.what());
   }

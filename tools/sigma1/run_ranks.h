@@ -5,8 +5,14 @@
 
 namespace sigma1 {
 
-// Runs `body` with ranks() connected. An error that all ranks have leaves as it came; a rank that
-// fails alone tells it and ends the others, who would wait for it.
+// Thrown when the user knows already: only the exit code is left to give.
+struct Told {
+  int exit_code;
+};
+
+// Runs `body` with ranks() connected. An error that all ranks have is told by the first, before any
+// leaves: a launcher ends all as soon as one has. A rank that fails alone tells it and ends the
+// others, who would wait for it.
 void run_ranks(const std::function<void()>& body);
 
 // Threads for this rank: its share of a machine's cores, unless the launcher gave it cores of its
