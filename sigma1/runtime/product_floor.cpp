@@ -4,6 +4,7 @@
 
 #include "sigma1/analysis/matrix_products.h"
 #include "sigma1/ops/linear.h"
+#include "sigma1/passes/precision.h"
 #include "sigma1/runtime/placement.h"
 
 namespace sigma1 {
@@ -13,7 +14,7 @@ namespace {
 Cast stored_input(const Graph& graph, const Node& node, size_t input, bool is_many) {
   Value value = node.inputs[input];
   Cast cast = storage(graph.node(value.node), static_cast<size_t>(value.output));
-  return is_many && cast.format.bits() == 8 ? Cast{find_format("fp16").format} : cast;
+  return is_many && cast.format.bits() == 8 ? storage_cast("fp16") : cast;
 }
 
 // The operands of a graph of products, each made once.
@@ -59,7 +60,7 @@ std::shared_ptr<Graph> products_alone(const Graph& graph) {
       Value w = operands.get(right, of_right);
       Value y = matmul(x, w, {.right = turned});
       Cast result = storage(node, 0);
-      if (result.format.bits() == 8) result = Cast{find_format("fp16").format};
+      if (result.format.bits() == 8) result = storage_cast("fp16");
       alone->node(y.node).storage = {result};
       last = y;
     }

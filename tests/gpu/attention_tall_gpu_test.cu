@@ -2,6 +2,7 @@
 // for smaller ones. And how long it takes.
 #include <cstdio>
 
+#include "sigma1/passes/precision.h"
 #include "tests/gpu/attention_case.h"
 #include "tests/gpu/timed_call.h"
 
@@ -31,6 +32,28 @@ TEST_F(CudaTallAttention, IsThatOfFp32) {
       SCOPED_TRACE(each.label() + " in " + format);
       expect_close(each, format, 1);
     }
+  }
+}
+
+// Rounded once, from the same sums as fp32's.
+TEST_F(CudaTallAttention, IsStoredIn8Bits) {
+  const Cast cast = product_cast("e4m3");
+  for (const AttentionCase& each : {AttentionCase{13, 2, 1024, 1024, 64, true},
+                                    {13, 1, 1024, 1024, 128},
+                                    {13, 4, 333, 200, 32}}) {
+    SCOPED_TRACE(each.label());
+    Attributes attributes = each.attributes();
+    std::vector<TensorType> types = each.types(attention_op);
+    std::vector<Tensor> inputs = each.inputs(attention_op, 1);
+    auto result_in = [&](const char* format) {
+      KernelCall call(attention_op, types, attributes, {"fp16", {"fp16"}, {format}}, inputs,
+                      cuda_device());
+      return decoded(call.output(0), call.run().front());
+    };
+    Tensor wide = result_in("fp32"), narrow = result_in("e4m3");
+    int64_t wrong = 0;
+    for (int64_t i = 0; i < wide.count(); ++i) wrong += narrow[i] != quantize(wide[i], cast);
+    EXPECT_EQ(wrong, 0);
   }
 }
 

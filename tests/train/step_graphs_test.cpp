@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "sigma1/passes/differentiate.h"
@@ -244,6 +245,19 @@ TEST(Accumulate, TakesNewBatchesEachStepAndGivesTheMeanLoss) {
   std::vector<double> means = losses_of(three, 2);
   EXPECT_NEAR(means[0], (single[0] + single[1] + single[2]) / 3, 1e-12);
   EXPECT_NEAR(means[1], (single[3] + single[4] + single[5]) / 3, 1e-12);
+}
+
+// What only products of 8 bits read is stored in 8 bits by the op that computes it.
+TEST(GradientGraph, NormsAndActivationsAreStoredAsProductsReadThem) {
+  TrainConfig config = tiny_config({{"model", "gpt"}, {"method", "unit"}, {"precision", "fp8"}});
+  config.size.vocabulary = 64;
+  StepGraph step = gradient_graph(config, {});
+  for (const char* name : {"layer0/norm1/layer_norm", "layer0/norm2/layer_norm", "layer0/ffn/gelu",
+                           "layer0/attention/attention"}) {
+    auto node = std::ranges::find(step.graph->nodes(), name, &Node::name);
+    ASSERT_NE(node, step.graph->nodes().end()) << name;
+    EXPECT_EQ(node->storage.front().format, find_format("e4m3").format) << name;
+  }
 }
 
 // The loss of the graph that also gives scores, from the scores.

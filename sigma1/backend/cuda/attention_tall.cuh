@@ -188,13 +188,13 @@ __device__ inline void hide_scores(uint64_t bits, int last, TallScores& scores,
   }
 }
 
-// As store_tall, of 8 bits: a row's codes lie side by side in the room, 16 bytes more apart than
-// they take, so that eight rows are in different banks.
+// As store_tall, of 8 bits. A row's codes lie where its numbers lay, and nowhere else: other warps
+// may still be at theirs.
 template <class Size>
 __device__ void store_tall_bytes(const Attention& a, const Pair& at, const View& to, int64_t pitch,
                                  int64_t rows, int first, std::byte* room,
                                  const float (&factors)[2], const typename Size::Results& sums) {
-  constexpr int kStride = Size::kHead + 16, kEach = 16, kPieces = Size::kHead / kEach;
+  constexpr int kEach = 16, kPieces = Size::kHead / kEach;
   __nv_saturation_t saturation = to.saturates ? __NV_SATFINITE : __NV_NOSAT;
   __nv_fp8_interpretation_t format = to.type == Type::e4m3 ? __NV_E4M3 : __NV_E5M2;
   int warp_row = warp_of_block() * kWarpRows;
@@ -204,8 +204,8 @@ __device__ void store_tall_bytes(const Attention& a, const Pair& at, const View&
     float factor = factors[half];
     float2 two = make_float2(sums[t][2 * half] * factor, sums[t][2 * half + 1] * factor);
     if (factor == 0) two = make_float2(0, 0);
-    *reinterpret_cast<uint16_t*>(room + row * kStride + t * 8 + tile_column(0)) =
-        __nv_cvt_float2_to_fp8x2(two, saturation, format);
+    std::byte* place = room + piece_place<kTallRows>(row, t / 2) + t % 2 * 8 + tile_column(0);
+    *reinterpret_cast<uint16_t*>(place) = __nv_cvt_float2_to_fp8x2(two, saturation, format);
   }
   __syncwarp();
   int piece = lane_of_warp() % kPieces;
@@ -215,7 +215,7 @@ __device__ void store_tall_bytes(const Attention& a, const Pair& at, const View&
     int row = warp_row + n + lane_of_warp() / kPieces;
     if (piece * kEach >= a.d || first + row >= rows) break;
     *reinterpret_cast<uint4*>(target + (at.batch * rows + first + row) * pitch) =
-        *reinterpret_cast<const uint4*>(room + row * kStride + piece * kEach);
+        *reinterpret_cast<const uint4*>(room + piece_place<kTallRows>(row, piece));
   }
 }
 
