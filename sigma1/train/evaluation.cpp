@@ -9,7 +9,7 @@ std::string to_string(const Evaluation& evaluation) {
     std::string text = fmt::format("loss {:.4f}", evaluation.loss);
     for (const auto& [name, value] : evaluation.parts)
       text += fmt::format(", {} {:.4f}", name, value);
-    return fmt::format("{} on {} tokens", text, evaluation.characters);
+    return fmt::format("{} on {} {}", text, evaluation.characters, evaluation.counted);
   }
   if (evaluation.kind == Vocabulary::Kind::ids) {
     return fmt::format("{:.4f} nats ({:.4f} bits) per token on {} tokens", evaluation.loss,

@@ -67,6 +67,7 @@ class SquadSource : public BatchSource {
     result.loss = answers.loss;
     result.bits_per_character = answers.loss / std::numbers::ln2;
     result.characters = static_cast<int64_t>(answers.predictions.size());
+    result.counted = "questions";
     for (const auto& [name, number] : metrics.values) {
       if (name == "exact_match" || name == "exact" || name == "f1")
         result.parts.emplace_back(name, number.value);
