@@ -198,7 +198,7 @@ TEST_F(CudaLineChain, GivesTheGradientsOfTheCpu) {
                        .vocabulary = 48,
                        .norm = "post"}};
     auto graph = lowered(many, Precision::named("fp32"));
-    Bindings bindings = training_bindings(*graph, many.config.vocabulary);
+    Bindings bindings = training_bindings(*graph);
     ProgramRun cpu(graph, bindings), gpu(graph, bindings, {}, cuda_device());
     cpu.program.run(0);
     gpu.program.run(0);
