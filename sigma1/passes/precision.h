@@ -34,9 +34,9 @@ struct Precision {
   bool master_weights = false;      // the optimiser keeps an fp32 copy
 
   // fp32, bf16, fp16 or fp8. As in the paper fp16 is everywhere but in the second moment, and fp8
-  // is fp16 with fp8 matrix products except the vocabulary's, `head` or `mlm/scores`. Weights below fp32 are
-  // rounded stochastically, as the paper's hardware did: late in training a step is smaller than
-  // half their last place.
+  // is fp16 with fp8 matrix products except the vocabulary's, `head` or `mlm/scores`. Weights below
+  // fp32 are rounded stochastically, as the paper's hardware did: late in training a step is
+  // smaller than half their last place.
   static Precision named(std::string_view name);
 
   // What the products of a node are cast to.
