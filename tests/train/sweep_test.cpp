@@ -210,9 +210,13 @@ TEST_F(ShortLadderTest, TellsHowFarItIs) {
 }
 
 TEST_F(SweepTest, AFailureStopsTheOthersAndIsToldOn) {
-  std::atomic<int> asked_to_stop{0};
+  std::atomic<int> started{0}, asked_to_stop{0};
   RunFunction failing = [&](const SweepRun& each) -> std::optional<RunOutcome> {
-    if (each.config.size.depth == 2) throw Error("disk full");
+    if (each.config.size.depth == 2) {
+      while (started == 0) std::this_thread::yield();  // there is one to stop
+      throw Error("disk full");
+    }
+    ++started;
     while (!each.stop()) std::this_thread::yield();
     ++asked_to_stop;
     return std::nullopt;
