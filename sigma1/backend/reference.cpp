@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "sigma1/base/error.h"
+#include "sigma1/base/parallel.h"
 #include "sigma1/base/rng.h"
 #include "sigma1/graph/sources.h"
 
@@ -88,13 +89,16 @@ Tensor initial_value(const Node& parameter, uint64_t seed) {
   double mean = parameter.attributes.get<double>("mean");
   Tensor tensor(parameter.outputs.front().shape);
   RandomStream random(seed, parameter.name);
-  for (int64_t i = 0; i < tensor.count(); ++i) {
-    auto index = static_cast<uint64_t>(i);
-    double unit = 0;
-    if (distribution == "normal") unit = random.normal(index);
-    if (distribution == "uniform") unit = std::sqrt(3.0) * (2 * random.uniform(index) - 1);
-    tensor[i] = mean + std_dev * unit;
-  }
+  bool normal = distribution == "normal", uniform = distribution == "uniform";
+  constexpr size_t kGrain = 1 << 14;
+  parallel_for(tensor.data.size(), kGrain, [&](size_t begin, size_t end) {
+    for (size_t i = begin; i < end; ++i) {
+      double unit = 0;
+      if (normal) unit = random.normal(i);
+      if (uniform) unit = std::sqrt(3.0) * (2 * random.uniform(i) - 1);
+      tensor.data[i] = mean + std_dev * unit;
+    }
+  });
   return tensor;
 }
 
