@@ -3,26 +3,14 @@
 #include <algorithm>
 #include <cmath>
 
+#include "sigma1/analysis/factor_conditions.h"
 #include "sigma1/analysis/linear_equations.h"
 #include "sigma1/base/error.h"
 #include "sigma1/graph/sources.h"
-#include "sigma1/ops/attention.h"
-#include "sigma1/ops/conv.h"
-#include "sigma1/ops/linear.h"
-#include "sigma1/ops/norm.h"
 #include "sigma1/ops/pointwise.h"
-#include "sigma1/ops/residual.h"
-#include "sigma1/ops/shape.h"
-#include "sigma1/ops/softmax.h"
 
 namespace sigma1 {
 namespace {
-
-bool is_one_of(const OpDef* op, std::initializer_list<const OpDef*> ops) {
-  return std::ranges::find(ops, op) != ops.end();
-}
-
-bool is_norm(const Node& node) { return is_one_of(node.op, {&layer_norm_op, &rms_norm_op}); }
 
 void expect_same_structure(const Graph& from, const Graph& to) {
   bool same = from.size() == to.size();
@@ -84,86 +72,40 @@ class Conditions {
     return std::log(to_.node(i).factor(output) / from_.node(i).factor(output));
   }
 
-  // Each output is proportional to the product of these inputs.
-  void product(int i, const std::vector<size_t>& inputs, double more = 0) {
-    for (size_t output = 0; output < from_.node(i).outputs.size(); ++output) {
-      Terms terms{{out(i, output), 1}};
-      for (size_t k : inputs) terms.push_back({in(i, k), -1});
-      equate(i, std::move(terms), factor_ratio(i, output) + more);
-    }
-  }
-
-  // What goes in must be as large as it was, but for a multiplier; what comes out is.
-  void fixed(int i) {
-    equate(i, {{in(i, 0), 1}}, -attribute_ratio(i, "multiplier"));
-    product(i, {});
-  }
-
   void add(int i) {
     const Node& node = from_.node(i);
-    if (node.op == &parameter_op || node.outputs.front().kind == Kind::index) return;
-    if (node.inputs.empty()) return product(i, {});
-    if (is_one_of(node.op, {&add_op, &weighted_add_op})) return add_terms(i);
-    if (is_norm(node)) return add_norm(i);
-    if (is_one_of(node.op, {&linear_op, &conv1d_op})) return add_product_and_bias(i);
-    if (node.op == &attention_op) return add_attention(i);
-    if (node.op == &relu_op) return product(i, {0});
-    if (node.op == &concat_op) {
-      for (size_t k = 0; k < node.inputs.size(); ++k) product(i, {k});
-      return;
-    }
-    if (is_one_of(node.op, {&gelu_op, &gelu_tanh_op, &tanh_op, &sigmoid_op, &silu_op, &softplus_op,
-                            &exp_op, &log_op, &softmax_op}))
-      return fixed(i);
-    if (node.op->linear_in == nullptr)
-      throw Error("{}: nothing is known of how {} passes factors on", node.name, node.op->name);
-    add_linear(i);
-  }
-
-  void add_linear(int i) {
-    const Node& node = from_.node(i);
-    std::vector<TensorType> types = node.input_types();
-    std::vector<size_t> inputs;
-    for (size_t k = 0; k < node.inputs.size(); ++k) {
-      if (node.op->linear_in({types, node.attributes}, k)) inputs.push_back(k);
-    }
-    product(i, inputs, node.op == &scale_op ? attribute_ratio(i, "factor") : 0);
-  }
-
-  void add_terms(int i) {
-    auto weights = [&](const Graph& graph) {
-      std::vector<double> ones(graph.node(i).inputs.size(), 1.0);
-      return graph.node(i).attributes.get_or("weights", ones);
-    };
-    std::vector<double> before = weights(from_), after = weights(to_);
-    for (size_t k = 0; k < before.size(); ++k) {
-      if (before[k] == 0 && after[k] == 0) continue;
-      double ratio = after[k] / before[k];
-      if (!(ratio > 0) || std::isinf(ratio))
-        throw Error("{}: a weight of {} cannot become one of {}", from_.node(i).name, before[k],
-                    after[k]);
-      product(i, {k}, std::log(ratio));
+    FactorConditions conditions = factor_conditions(node);
+    for (const InputGroup& group : conditions.fixed)
+      equate(i, terms_of(i, group, 1), -attribute_ratio(i, "multiplier"));
+    for (const InputGroup& group : conditions.outputs) {
+      if (is_sum(node) && is_absent(i, group.front())) continue;
+      for (size_t output = 0; output < node.outputs.size(); ++output) {
+        Terms terms = terms_of(i, group, -1);
+        terms.push_back({out(i, output), 1});
+        equate(i, std::move(terms), factor_ratio(i, output) + own_ratio(i, group));
+      }
     }
   }
 
-  // What a norm reads may be of any scale; without a gain, what it gives is of one.
-  void add_norm(int i) {
-    size_t inputs = from_.node(i).inputs.size();
-    if (inputs == 1) return product(i, {});
-    for (size_t k = 1; k < inputs; ++k) product(i, {k});
+  Terms terms_of(int i, const InputGroup& group, double times) const {
+    Terms terms;
+    for (size_t k : group) terms.push_back({in(i, k), times});
+    return terms;
   }
 
-  void add_product_and_bias(int i) {
-    product(i, {0, 1});
-    if (from_.node(i).inputs.size() == 3) product(i, {2});
+  bool is_absent(int i, size_t term) const {
+    return sum_weights(from_.node(i))[term] == 0 && sum_weights(to_.node(i))[term] == 0;
   }
 
-  void add_attention(int i) {
-    double logits = -attribute_ratio(i, "multiplier");
-    equate(i, {{in(i, 0), 1}, {in(i, 1), 1}}, logits);
-    if (from_.node(i).attributes.get<bool>("has_relative"))
-      equate(i, {{in(i, 0), 1}, {in(i, 3), 1}}, logits);
-    product(i, {2});
+  // log of what the op itself multiplies a group by, in `to` beyond `from`.
+  double own_ratio(int i, const InputGroup& group) const {
+    if (from_.node(i).op == &scale_op) return attribute_ratio(i, "factor");
+    if (!is_sum(from_.node(i))) return 0;
+    double before = sum_weights(from_.node(i))[group.front()];
+    double after = sum_weights(to_.node(i))[group.front()], ratio = after / before;
+    if (!(ratio > 0) || std::isinf(ratio))
+      throw Error("{}: a weight of {} cannot become one of {}", from_.node(i).name, before, after);
+    return std::log(ratio);
   }
 
   // The last of these are chosen where there is a choice: activations follow from parameters,

@@ -236,14 +236,14 @@ void write_transformers_bert(const fs::path& folder, const StoredModel& model,
 }
 
 ReadBert read_transformers_bert(const fs::path& source, const TrainConfig& config,
-                                const JoinWeights& joins) {
+                                const Alignment& alignment) {
   expect_bert(config);
   fs::path path = fs::is_directory(source) ? source / "model.safetensors" : source;
   fs::path config_path = path.parent_path() / "config.json";
   SafetensorsFile file(path);
   Json theirs = parse_config(config_path);
   check_function(theirs, config_path);
-  ReadBert read{{.config = config, .vocabulary = {}, .joins = joins, .parameters = {}}, {}};
+  ReadBert read{{.config = config, .vocabulary = {}, .alignment = alignment, .parameters = {}}, {}};
   StoredModel& model = read.model;
   take_sizes(model.config, theirs, config_path);
   int64_t words = theirs.value("vocab_size", int64_t{0});
@@ -252,7 +252,7 @@ ReadBert read_transformers_bert(const fs::path& source, const TrainConfig& confi
   model.config.tokens.vocabulary = words;
   model.config.size.vocabulary = static_cast<int64_t>(model.vocabulary.size());
   ParameterValues plain = Reader(file, model, read.fresh).read();
-  model.parameters = from_plain(model.config, joins, plain);
+  model.parameters = from_plain(model.config, alignment, plain);
   return read;
 }
 

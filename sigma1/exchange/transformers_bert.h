@@ -20,10 +20,10 @@ struct ReadBert {
   std::vector<std::string> fresh;  // parameters that the file lacks, started at random
 };
 
-// The model that `config` asks for (bert or bert_squad, its method, precision and joins) with
+// The model that `config` asks for (bert or bert_squad, its method, precision and alignment) with
 // sizes and numbers of a folder, or of a file beside its config.json. Padding of the vocabulary is
 // never likely. A head that the file lacks is fresh; throws Error when more is missing.
 ReadBert read_transformers_bert(const std::filesystem::path& source, const TrainConfig& config,
-                                const JoinWeights& joins = {});
+                                const Alignment& alignment = {});
 
 }  // namespace sigma1

@@ -128,17 +128,20 @@ MeanSquares mean_squares(int64_t keys, bool causal, double s, int64_t d) {
   return {sums.y / total, sums.dq / total, sums.dk / total};
 }
 
-// Nothing is approximated for unit normal inputs, but for padding, which is not known here.
-// Relative positions double the variance of the logits; each of key and position receives half of
-// what dq does.
+// Nothing is approximated for unit normal inputs; padding, and queries that no gradient reaches,
+// are known where the node was told of them. Relative positions double the variance of the logits;
+// each of key and position receives half of what dq does.
 Scales scale_attention(const OpView& v, const ScaleContext&) {
   Settings settings(v.attributes);
   auto [batch, heads, tq, tk, d] = attention_dims(v);
   if (tk < 2) throw Error("expected at least two keys: one alone leaves nothing to attend by");
   double terms = settings.has_relative ? 2 : 1;
   double s = settings.multiplier * std::sqrt(terms);
-  auto [y, dq, dk] = mean_squares(tk, settings.causal, s, d);
-  double queries_per_key = static_cast<double>(tq) / static_cast<double>(tk);
+  double filled = v.attributes.get_or(kFilledKeys, 1.0) * static_cast<double>(tk);
+  int64_t keys = std::max<int64_t>(2, std::llround(filled));
+  auto [y, dq, dk] = mean_squares(keys, settings.causal, s, d);
+  double queries = v.attributes.get_or(kFilledQueries, 1.0) * static_cast<double>(tq);
+  double queries_per_key = queries / static_cast<double>(keys);
   double beta_k = rsqrt(queries_per_key * dk / terms);
   Scales scales{rsqrt(y), {rsqrt(dq), beta_k, rsqrt(queries_per_key * y)}};
   if (settings.has_relative) scales.beta.push_back(beta_k * rsqrt(static_cast<double>(batch)));

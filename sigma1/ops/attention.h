@@ -8,6 +8,11 @@ namespace sigma1 {
 
 extern const OpDef attention_op, attention_grad_op;
 
+// Attributes that only its scale rule reads: the share of keys that are not masked, and of queries
+// that a gradient reaches.
+inline constexpr const char* kFilledKeys = "filled_keys";
+inline constexpr const char* kFilledQueries = "filled_queries";
+
 struct AttentionOptions {
   int64_t heads = 1;      // each sees d = width / heads numbers of every vector
   bool causal = false;    // query i sees keys 0…i only; as many queries as keys

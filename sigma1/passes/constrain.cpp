@@ -5,6 +5,7 @@
 #include "sigma1/base/error.h"
 #include "sigma1/ops/embedding.h"
 #include "sigma1/ops/shape.h"
+#include "sigma1/passes/alignment.h"
 #include "sigma1/passes/scaling.h"
 
 namespace sigma1 {
@@ -88,9 +89,10 @@ class Constraints {
 
   void constrain(Node& node, const std::vector<size_t>& inputs) const {
     if (node.pinned || inputs.empty()) return;
-    std::vector<double> factors{node.alpha};
+    double gain = gain_of(node);  // is no part of the compromise
+    std::vector<double> factors{node.alpha / gain};
     for (size_t input : inputs) factors.push_back(node.beta[input]);
-    if (!picks(node.op)) node.alpha = combine_factors(factors, mean_);
+    if (!picks(node.op)) node.alpha = gain * combine_factors(factors, mean_);
     for (size_t input : inputs) node.beta[input] = node.alpha;
   }
 

@@ -3,6 +3,7 @@
 #include "sigma1/analysis/loss_nodes.h"
 #include "sigma1/graph/sources.h"
 #include "sigma1/ops/rules.h"
+#include "sigma1/passes/alignment.h"
 #include "sigma1/passes/scaling.h"
 #include "sigma1/passes/unit_scaling.h"
 
@@ -39,6 +40,13 @@ class ScaleRules {
   std::unordered_map<std::string, Scales> known_;
 };
 
+// What a rule takes as 1 for each of the rows it counts: a parameter's gradient is also summed over
+// accumulation steps and data-parallel ranks.
+double parameter_square(const Node& node, const ScalingOptions& options) {
+  return static_cast<double>(options.gradient_repeats) *
+         node.attributes.get_or(kGradientSquare, 1.0);
+}
+
 }  // namespace
 
 void ideal_scales(Graph& graph, const ScalingOptions& options) {
@@ -54,12 +62,12 @@ void ideal_scales(Graph& graph, const ScalingOptions& options) {
     }
     if (losses.is_sum(i)) continue;
     const Scales& scales = rules.of(node);
-    node.alpha = scales.alpha;
+    node.alpha = scales.alpha * gain_of(node);
     for (size_t input = 0; input < node.inputs.size(); ++input) {
       bool is_parameter = graph.node(node.inputs[input].node).op == &parameter_op;
-      // A parameter's gradient is also summed over accumulation steps and data-parallel ranks.
-      double repeats = is_parameter ? static_cast<double>(options.gradient_repeats) : 1;
-      node.beta[input] = scales.beta[input] * rsqrt(repeats);
+      double square = is_parameter ? parameter_square(node, options) : 1;
+      node.beta[input] =
+          scales.beta[input] * rsqrt(square) * node.attributes.get_or(kGradientGain, 1.0);
     }
   }
 }

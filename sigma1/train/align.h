@@ -9,6 +9,9 @@
 
 namespace sigma1 {
 
+// Of every residual join, by the name of its node.
+using JoinWeights = std::map<std::string, std::vector<double>>;
+
 struct JoinScales {
   std::string join, skip_from;  // the node's name, and the name of what gives its skip
   double skip = 0, branch = 0;  // standard deviations of what comes in

@@ -120,7 +120,7 @@ void TrainConfig::check() const {
   Method parsed = Method::parse(method);
   parse_scheme(scheme);
   parse_recompute(recompute);
-  expect_one_of("align", align, {"measure", "none"});
+  expect_one_of("align", align, {"default", "function", "measure", "none"});
   expect_one_of("dispatch", dispatch, {"measured", "none"});
   if (!weight_rounding.empty()) {
     expect_one_of("weight-rounding", weight_rounding, {"nearest", "stochastic"});

@@ -17,7 +17,7 @@ class Reader {
       : time_(session.config().size.time), store_(session.store().device()) {
     TrainConfig config = session.config();
     config.size.batch = 1;
-    StepGraph graph = evaluation_graph(config, session.joins(), true);
+    StepGraph graph = evaluation_graph(config, session.alignment(), true);
     program_ = std::make_unique<Program>(graph.graph, store_, graph.stored);
     for (Value parameter : graph.graph->parameters()) {
       const std::string& name = graph.graph->node(parameter.node).name;

@@ -9,9 +9,9 @@ namespace {
 
 // Two models that share an encoder meet in the plain one, where factors are nobody's.
 std::map<std::string, double> factors_between(const StoredModel& from, const TrainConfig& to,
-                                              const JoinWeights& joins) {
-  std::shared_ptr<Graph> source = forward_graph(from.config, from.joins);
-  std::shared_ptr<Graph> target = forward_graph(to, joins);
+                                              const Alignment& alignment) {
+  std::shared_ptr<Graph> source = forward_graph(from.config, from.alignment);
+  std::shared_ptr<Graph> target = forward_graph(to, alignment);
   if (from.config.model == to.model) return parameter_factors(*source, *target);
   std::map<std::string, double> out =
       parameter_factors(*source, *forward_graph(plain_config(from.config), {}));
@@ -50,7 +50,7 @@ void check_shapes(const StoredModel& from, const TrainConfig& to) {
 InitialWeights::InitialWeights(const TrainConfig& config)
     : from_(read_model(find_checkpoint(config.init))) {
   check_shapes(from_, config);
-  factors_ = factors_between(from_, config, from_.joins);
+  factors_ = factors_between(from_, config, from_.alignment);
 }
 
 void InitialWeights::write(Store& store, const std::vector<std::string>& names) const {

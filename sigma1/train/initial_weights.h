@@ -15,7 +15,7 @@ class InitialWeights {
   explicit InitialWeights(const TrainConfig& config);
 
   // What residual layers weigh belongs to the weights. Empty where none were measured.
-  const JoinWeights& joins() const { return from_.joins; }
+  const Alignment& alignment() const { return from_.alignment; }
   // Those of the names that the checkpoint has, into the store; the rest stays.
   void write(Store& store, const std::vector<std::string>& names) const;
 

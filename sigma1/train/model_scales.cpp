@@ -18,7 +18,7 @@ void copy_state(const Session& session, ScaleProbe& probe) {
 
 std::vector<TensorScale> session_scales(const Session& session, const TrainConfig& config,
                                         const ModelBatch& batch, const ProbeOptions& options) {
-  ScaleProbe probe(config, session.joins(), options);
+  ScaleProbe probe(config, session.alignment(), options);
   copy_state(session, probe);
   write_batch(probe.store(), batch);
   return probe.measure();

@@ -29,14 +29,14 @@ TrainConfig plain_config(const TrainConfig& config) {
 }
 
 ParameterValues to_plain(const StoredModel& model) {
-  std::shared_ptr<Graph> own = forward_graph(model.config, model.joins);
+  std::shared_ptr<Graph> own = forward_graph(model.config, model.alignment);
   std::shared_ptr<Graph> plain = forward_graph(plain_config(model.config), {});
   return multiplied(model.parameters, parameter_factors(*own, *plain));
 }
 
-ParameterValues from_plain(const TrainConfig& config, const JoinWeights& joins,
+ParameterValues from_plain(const TrainConfig& config, const Alignment& alignment,
                            const ParameterValues& plain) {
-  std::shared_ptr<Graph> own = forward_graph(config, joins);
+  std::shared_ptr<Graph> own = forward_graph(config, alignment);
   std::shared_ptr<Graph> from = forward_graph(plain_config(config), {});
   return multiplied(plain, parameter_factors(*from, *own));
 }

@@ -13,7 +13,7 @@ TrainConfig plain_config(const TrainConfig& config);
 ParameterValues to_plain(const StoredModel& model);
 
 // The parameters by which a model of this config computes what the plain one does.
-ParameterValues from_plain(const TrainConfig& config, const JoinWeights& joins,
+ParameterValues from_plain(const TrainConfig& config, const Alignment& alignment,
                            const ParameterValues& plain);
 
 }  // namespace sigma1

@@ -79,6 +79,11 @@ ScalingOptions TrainConfig::scaling() const {
   return options;
 }
 
+std::string TrainConfig::resolved_align() const {
+  if (align != "default") return align;
+  return reads_pairs() || reads_questions() ? "function" : "measure";
+}
+
 Method Method::parse(std::string_view text) {
   if (text == "none") return {};
   if (text == "unit") return {.kind = Kind::unit};

@@ -74,7 +74,7 @@ void RunRecord::look(EventFile& events) {
 std::vector<TensorScale> RunRecord::measure() {
   const TrainConfig& config = session_.config();
   ProbeOptions options{.device = &session_.store().device()};
-  if (!probe_) probe_.emplace(config, session_.joins(), options);
+  if (!probe_) probe_.emplace(config, session_.alignment(), options);
   copy_state(session_, *probe_);
   write_batch(probe_->store(), step_batch(config, corpus_, session_.step()));
   return probe_->measure();

@@ -133,10 +133,10 @@ bool ProbeFilter::wants(const TensorLabel& label) const {
   });
 }
 
-ScaleProbe::ScaleProbe(const TrainConfig& config, const JoinWeights& joins,
+ScaleProbe::ScaleProbe(const TrainConfig& config, const Alignment& alignment,
                        const ProbeOptions& options)
     : store_(*options.device) {
-  LabelledGraph labelled = labelled_gradient_graph(without_run_time_scales(config), joins);
+  LabelledGraph labelled = labelled_gradient_graph(without_run_time_scales(config), alignment);
   graph_ = labelled.step.graph;
   find_targets(config, labelled.labels, options);
   for (int i = 0; i < graph_->size(); ++i) graph_->node(i).storage.clear();

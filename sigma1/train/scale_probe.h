@@ -39,7 +39,7 @@ struct ProbeOptions {
 class ScaleProbe {
  public:
   // Throws Error when no tensor passes the filter.
-  ScaleProbe(const TrainConfig& config, const JoinWeights& joins, const ProbeOptions& options);
+  ScaleProbe(const TrainConfig& config, const Alignment& alignment, const ProbeOptions& options);
   ~ScaleProbe();
 
   // Holds the inputs and parameters that a measurement reads, by their names.

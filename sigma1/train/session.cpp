@@ -7,6 +7,7 @@
 #include "sigma1/base/error.h"
 #include "sigma1/passes/differentiate.h"
 #include "sigma1/train/align.h"
+#include "sigma1/train/align_function.h"
 #include "sigma1/train/initial_weights.h"
 
 namespace sigma1 {
@@ -31,6 +32,18 @@ void LossScaler::saw(bool overflow) {
   }
 }
 
+namespace {
+
+Alignment measured_alignment(const TrainConfig& config, const Corpus& corpus) {
+  std::string align = config.resolved_align();
+  if (align == "none") return {};
+  if (align == "measure")
+    return {aligned_weights(measure_joins(config, step_batch(config, corpus, 0))), {}};
+  return align_function(config, step_batch(measured_config(config), corpus, 0)).alignment;
+}
+
+}  // namespace
+
 Session::Session(TrainConfig config, const Corpus& corpus, const Device& device)
     : config_(std::move(config)), vocabulary_(corpus.vocabulary), corpus_(&corpus), store_(device) {
   config_.size.vocabulary = static_cast<int64_t>(vocabulary_.size());
@@ -49,12 +62,11 @@ void Session::initialise() {
   std::optional<InitialWeights> given;
   if (!config_.init.empty()) given.emplace(config_);
   // u-µP has its own rule of what residual layers weigh.
-  bool aligns = Method::parse(config_.method).kind == Method::Kind::unit &&
-                config_.align == "measure" && !config_.is_u_mup();
+  bool is_unit = Method::parse(config_.method).kind == Method::Kind::unit;
   if (given) {
-    joins_ = given->joins();
-  } else if (aligns) {
-    joins_ = aligned_weights(measure_joins(config_, step_batch(config_, *corpus_, 0)));
+    alignment_ = given->alignment();
+  } else if (is_unit && !config_.is_u_mup()) {
+    alignment_ = measured_alignment(config_, *corpus_);
   }
   build();
   auto seed = static_cast<uint64_t>(config_.seed);
@@ -71,7 +83,7 @@ void Session::build() {
   kept_.clear();
   // A loss of several parts is told with them.
   StepGraph evaluation =
-      evaluation_graph(config_, joins_, config_.reads_pairs() || config_.reads_questions());
+      evaluation_graph(config_, alignment_, config_.reads_pairs() || config_.reads_questions());
   evaluation_ = std::make_unique<Program>(evaluation.graph, store_, evaluation.stored, seed);
   for (Value parameter : evaluation.graph->parameters()) {
     parameters_.push_back(evaluation.graph->node(parameter.node).name);
@@ -80,13 +92,14 @@ void Session::build() {
     for (const std::string& name : parameters_) kept_.push_back(kept_tensor(store_, name));
     return;
   }
-  StepGraph gradients = gradient_graph(config_, joins_);
+  StepGraph gradients = gradient_graph(config_, alignment_);
   gradients_ = std::make_unique<Program>(gradients.graph, store_, gradients.stored, seed);
   if (config_.world > 1) exchange_ = std::make_unique<RankExchange>(config_, gradients, store_);
-  StepGraph whole_update = update_graph(config_, joins_), update = whole_update;
+  StepGraph whole_update = update_graph(config_, alignment_), update = whole_update;
   bool shares = exchange_ && !exchange_->owners().empty();
   if (shares) {
-    update = update_graph(config_, joins_, [&](const auto& name) { return exchange_->owns(name); });
+    update =
+        update_graph(config_, alignment_, [&](const auto& name) { return exchange_->owns(name); });
   }
   update_ = std::make_unique<Program>(update.graph, store_, update.stored, seed);
   kept_ = kept_tensors(whole_update, exchange_ ? exchange_->owners() : Owners());

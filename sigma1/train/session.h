@@ -59,7 +59,7 @@ class Session {
   const LossScaler& loss_scaler() const { return scaler_; }
   const Program& gradients() const { return *gradients_; }
   Program& gradients() { return *gradients_; }
-  const JoinWeights& joins() const { return joins_; }
+  const Alignment& alignment() const { return alignment_; }
 
   // Products that this device computes no faster in 8 bits: a new run leaves them in 16.
   const std::vector<Dispatched>& dispatched() const { return dispatched_; }
@@ -107,7 +107,7 @@ class Session {
   Vocabulary vocabulary_;
   const Corpus* corpus_ = nullptr;
   std::vector<Dispatched> dispatched_;
-  JoinWeights joins_;
+  Alignment alignment_;
   Store store_;
   std::unique_ptr<Program> gradients_, update_, evaluation_;
   // A step: gradients of a batch and, after the last, the update. Where a batch is all, they are

@@ -35,7 +35,8 @@ Session::Session(const Checkpoint& checkpoint, const Corpus* corpus, const Devic
   if (!state.is_object()) {
     throw Error("{}: its state is not JSON", checkpoint.file.path().string());
   }
-  joins_ = state.value("joins", JoinWeights{});
+  alignment_ = {state.value("joins", decltype(Alignment::weights){}),
+                state.value("settings", decltype(Alignment::settings){})};
   scaler_.scale = state.value("loss_scale", scaler_.scale);
   scaler_.good_steps = state.value("good_steps", int64_t{0});
   scaler_.skipped = state.value("skipped", int64_t{0});
@@ -64,7 +65,8 @@ void Session::save(const std::filesystem::path& folder) const {
     contents.push_back(bytes_in_first_rank(store_, kept));
     tensors.push_back({kept.name, kept.dtype, kept.shape, contents.back()});
   }
-  Json state{{"joins", joins_},
+  Json state{{"joins", alignment_.weights},
+             {"settings", alignment_.settings},
              {"loss_scale", scaler_.scale},
              {"good_steps", scaler_.good_steps},
              {"skipped", scaler_.skipped}};

@@ -18,13 +18,6 @@ bool is_unit(const TrainConfig& config) {
   return Method::parse(config.method).kind == Method::Kind::unit;
 }
 
-void set_join_weights(Graph& graph, const JoinWeights& joins) {
-  for (int i = 0; i < graph.size(); ++i) {
-    auto found = joins.find(graph.node(i).name);
-    if (found != joins.end()) graph.node(i).attributes.set("weights", found->second);
-  }
-}
-
 // A layer alone learns to give noise, so that gradients flow as in a model.
 void add_missing_loss(Graph& graph) {
   for (const auto& [name, value] : graph.outputs()) {
@@ -151,19 +144,19 @@ std::string second_moment_name(const std::string& parameter) {
 }
 std::string master_name(const std::string& parameter) { return parameter + "/master"; }
 
-std::shared_ptr<Graph> scaled_model(const TrainConfig& config, const JoinWeights& joins) {
+std::shared_ptr<Graph> scaled_model(const TrainConfig& config, const Alignment& alignment) {
   auto graph = std::make_shared<Graph>();
   build_model(*graph, config.model, config.size);
   add_missing_loss(*graph);
-  set_join_weights(*graph, joins);
+  set_alignment(*graph, alignment);
   Method method = Method::parse(config.method);
   if (method.kind == Method::Kind::unit) unit_scale(*graph, config.scaling());
   if (method.kind == Method::Kind::loss_scale) loss_scale(*graph, method.loss_scale);
   return graph;
 }
 
-StepGraph gradient_graph(const TrainConfig& config, const JoinWeights& joins) {
-  StepGraph step = labelled_gradient_graph(config, joins).step;
+StepGraph gradient_graph(const TrainConfig& config, const Alignment& alignment) {
+  StepGraph step = labelled_gradient_graph(config, alignment).step;
   remove_dead_nodes(*step.graph);  // or merge_casts would take them for readers
   merge_casts(*step.graph);
   recompute(*step.graph, parse_recompute(config.recompute));
@@ -172,8 +165,8 @@ StepGraph gradient_graph(const TrainConfig& config, const JoinWeights& joins) {
   return step;
 }
 
-LabelledGraph labelled_gradient_graph(const TrainConfig& config, const JoinWeights& joins) {
-  LabelledGraph labelled{{scaled_model(config, joins), {}}, {}};
+LabelledGraph labelled_gradient_graph(const TrainConfig& config, const Alignment& alignment) {
+  LabelledGraph labelled{{scaled_model(config, alignment), {}}, {}};
   StepGraph& step = labelled.step;
   Graph& graph = *step.graph;
   graph.keep_outputs({"loss"});
@@ -200,10 +193,10 @@ LabelledGraph labelled_gradient_graph(const TrainConfig& config, const JoinWeigh
   return labelled;
 }
 
-StepGraph update_graph(const TrainConfig& config, const JoinWeights& joins,
+StepGraph update_graph(const TrainConfig& config, const Alignment& alignment,
                        const std::function<bool(const std::string&)>& wants) {
   StepGraph step{std::make_shared<Graph>(), {}};
-  std::shared_ptr<Graph> model = scaled_model(config, joins);
+  std::shared_ptr<Graph> model = scaled_model(config, alignment);
   UpdateBuilder builder(config, step);
   for (Value parameter : model->parameters()) {
     if (!wants(model->node(parameter.node).name)) continue;
@@ -212,8 +205,9 @@ StepGraph update_graph(const TrainConfig& config, const JoinWeights& joins,
   return step;
 }
 
-StepGraph evaluation_graph(const TrainConfig& config, const JoinWeights& joins, bool with_scores) {
-  StepGraph step{scaled_model(config, joins), {}};
+StepGraph evaluation_graph(const TrainConfig& config, const Alignment& alignment,
+                           bool with_scores) {
+  StepGraph step{scaled_model(config, alignment), {}};
   if (!with_scores) step.graph->keep_outputs({"loss"});
   fold(*step.graph);
   Precision precision = config.resolved_precision();

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "sigma1/graph/graph.h"
+#include "sigma1/passes/alignment.h"
 #include "sigma1/train/tensor_labels.h"
 #include "sigma1/train/train_config.h"
 
@@ -29,29 +30,26 @@ struct StepGraph {
   std::map<std::string, std::string> stored;
 };
 
-// Weights for every residual join, by the name of its node; empty: the model's own.
-using JoinWeights = std::map<std::string, std::vector<double>>;
-
 // The model as the method wants it, forward only: unit-scaled, loss-scaled or plain.
-std::shared_ptr<Graph> scaled_model(const TrainConfig& config, const JoinWeights& joins);
+std::shared_ptr<Graph> scaled_model(const TrainConfig& config, const Alignment& alignment);
 
 // Loss, and the gradient of every parameter, added to what is there when several batches make a
 // step.
-StepGraph gradient_graph(const TrainConfig& config, const JoinWeights& joins);
+StepGraph gradient_graph(const TrainConfig& config, const Alignment& alignment);
 // The same for looking at: with labels, and every tensor that a label names still apart. A model
 // without a loss, a layer only, gets a squared error.
 struct LabelledGraph {
   StepGraph step;
   TensorLabels labels;
 };
-LabelledGraph labelled_gradient_graph(const TrainConfig& config, const JoinWeights& joins);
+LabelledGraph labelled_gradient_graph(const TrainConfig& config, const Alignment& alignment);
 // Parameters, gradients and optimiser state to their next values; of some parameters only, where
 // others are the business of other ranks.
 StepGraph update_graph(
-    const TrainConfig& config, const JoinWeights& joins,
+    const TrainConfig& config, const Alignment& alignment,
     const std::function<bool(const std::string&)>& wants = [](const std::string&) { return true; });
 // Loss alone, and the scores it is taken from when asked for.
-StepGraph evaluation_graph(const TrainConfig& config, const JoinWeights& joins,
+StepGraph evaluation_graph(const TrainConfig& config, const Alignment& alignment,
                            bool with_scores = false);
 
 }  // namespace sigma1

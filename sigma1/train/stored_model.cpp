@@ -23,10 +23,11 @@ std::string text_of(const Checkpoint& checkpoint, const char* key) {
               checkpoint.file.path().string(), key);
 }
 
-JoinWeights joins_of(const Checkpoint& checkpoint) {
+Alignment alignment_of(const Checkpoint& checkpoint) {
   Json state = Json::parse(text_of(checkpoint, "state"), nullptr, false);
   if (!state.is_object()) throw Error("{}: its state is not JSON", checkpoint.file.path().string());
-  return state.value("joins", JoinWeights{});
+  return {state.value("joins", decltype(Alignment::weights){}),
+          state.value("settings", decltype(Alignment::settings){})};
 }
 
 }  // namespace
@@ -62,9 +63,9 @@ StoredModel read_model(const Checkpoint& checkpoint) {
   std::string path = checkpoint.file.path().string();
   StoredModel model{.config = read_config(checkpoint),
                     .vocabulary = Vocabulary::parse(text_of(checkpoint, "vocabulary")),
-                    .joins = joins_of(checkpoint),
+                    .alignment = alignment_of(checkpoint),
                     .parameters = {}};
-  std::shared_ptr<Graph> graph = scaled_model(model.config, model.joins);
+  std::shared_ptr<Graph> graph = scaled_model(model.config, model.alignment);
   for (Value parameter : graph->parameters()) {
     const std::string& name = graph->node(parameter.node).name;
     const StoredTensor* master = checkpoint.file.find(master_name(name));
@@ -80,7 +81,7 @@ StoredModel read_model(const Checkpoint& checkpoint) {
 void write_model(const std::filesystem::path& folder, const StoredModel& model) {
   Cast cast = storage_cast(model.config.resolved_precision().weights);
   Codec codec(cast);
-  std::shared_ptr<Graph> graph = scaled_model(model.config, model.joins);
+  std::shared_ptr<Graph> graph = scaled_model(model.config, model.alignment);
   std::vector<StoredTensor> tensors;
   std::vector<std::vector<std::byte>> contents;
   for (Value parameter : graph->parameters()) {
@@ -91,7 +92,7 @@ void write_model(const std::filesystem::path& folder, const StoredModel& model) 
     codec.encode(numbers.data(), contents.back().data(), count);
     tensors.push_back({name, dtype_of(cast.format), parameter.shape(), contents.back()});
   }
-  Json state{{"joins", model.joins}};
+  Json state{{"joins", model.alignment.weights}, {"settings", model.alignment.settings}};
   save_checkpoint(folder, 0, tensors,
                   {{"config", model.config.to_json()},
                    {"vocabulary", model.vocabulary.serialize()},
@@ -112,13 +113,13 @@ void keep_scores(Graph& graph) {
 
 }  // namespace
 
-std::shared_ptr<Graph> forward_graph(const TrainConfig& config, const JoinWeights& joins,
+std::shared_ptr<Graph> forward_graph(const TrainConfig& config, const Alignment& alignment,
                                      int64_t batch) {
-  std::shared_ptr<Graph> graph = scaled_model(config, joins);
+  std::shared_ptr<Graph> graph = scaled_model(config, alignment);
   if (batch > 0 && batch != config.size.batch) {
     TrainConfig other = config;
     other.size.batch = batch;
-    std::shared_ptr<Graph> resized = scaled_model(other, joins);
+    std::shared_ptr<Graph> resized = scaled_model(other, alignment);
     if (resized->size() != graph->size()) throw Bug("another batch makes another graph");
     for (int i = 0; i < graph->size(); ++i) resized->node(i).alpha = graph->node(i).alpha;
     graph = resized;

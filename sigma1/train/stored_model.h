@@ -17,7 +17,7 @@ using ParameterValues = std::map<std::string, std::vector<float>>;
 struct StoredModel {
   TrainConfig config;
   Vocabulary vocabulary;
-  JoinWeights joins;
+  Alignment alignment;
   ParameterValues parameters;
 };
 
@@ -39,7 +39,7 @@ std::string dtype_of(const FloatFormat& format);
 
 // The model from inputs to scores, without its losses. A batch of another size leaves the factors
 // as training had them; 0: training's.
-std::shared_ptr<Graph> forward_graph(const TrainConfig& config, const JoinWeights& joins,
+std::shared_ptr<Graph> forward_graph(const TrainConfig& config, const Alignment& alignment,
                                      int64_t batch = 0);
 
 }  // namespace sigma1

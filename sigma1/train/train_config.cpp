@@ -97,7 +97,10 @@ const Field kFields[] = {
     {"method", "none, loss-scale=N, auto-loss-scale, per-tensor=current|delayed, unit",
      own<&TrainConfig::method>},
     {"scheme", "of unit scaling: paper, exact", own<&TrainConfig::scheme>},
-    {"align", "residual weights of unit scaling: measure, none", own<&TrainConfig::align>},
+    {"align",
+     "what unit scaling takes over of the plain model: function (all), measure (residual "
+     "weights), none; default: function for BERT, measure for others",
+     own<&TrainConfig::align>},
     {"precision", "fp32, bf16, fp16, fp8", own<&TrainConfig::precision>},
     {"activations", "format of activations, over precision", own<&TrainConfig::activations>},
     {"weights", "format of weights, over precision", own<&TrainConfig::weights>},

@@ -30,7 +30,7 @@ struct TrainConfig {
 
   std::string method = "unit";  // none, loss-scale=N, auto-loss-scale, per-tensor=…, unit
   std::string scheme = "paper";
-  std::string align = "measure";  // or none
+  std::string align = "default";  // or function, measure, none
   std::string precision = "fp8";
   std::string activations, weights, gradients, moment, matmul;  // over what precision says
   std::string matmul_overrides;                                 // "head=fp16,layer0/*=fp32"
@@ -102,6 +102,8 @@ struct TrainConfig {
   // Steps between two of a kind, where 0 stands for an eighth of the run.
   int64_t interval(int64_t asked) const;
   ScalingOptions scaling() const;
+  // BERT, as the paper trained it, computes what the plain model does.
+  std::string resolved_align() const;
   bool is_u_mup() const { return size.is_u_mup(); }
 };
 

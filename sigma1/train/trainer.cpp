@@ -50,7 +50,7 @@ std::string probe_of(const TrainConfig& config, const RunOptions& options) {
 // A name that no tensor has should not be found out after hours, by a file without any.
 void check_probe(const Session& session, const std::string& filter) {
   if (ProbeFilter(filter).wants_nothing()) return;
-  ScaleProbe(session.config(), session.joins(), {.filter = filter});
+  ScaleProbe(session.config(), session.alignment(), {.filter = filter});
 }
 
 std::string memory_text(const Session& session) {

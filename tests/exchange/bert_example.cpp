@@ -24,11 +24,13 @@ TrainConfig bert_config(const std::string& model, const std::string& method,
   return config;
 }
 
-StoredModel bert_example(const TrainConfig& config, const JoinWeights& joins) {
+StoredModel bert_example(const TrainConfig& config, const Alignment& alignment) {
   constexpr int64_t kWords = 50;
-  StoredModel model{
-      .config = config, .vocabulary = Vocabulary::of_ids(kWords), .joins = joins, .parameters = {}};
-  std::shared_ptr<Graph> graph = scaled_model(config, joins);
+  StoredModel model{.config = config,
+                    .vocabulary = Vocabulary::of_ids(kWords),
+                    .alignment = alignment,
+                    .parameters = {}};
+  std::shared_ptr<Graph> graph = scaled_model(config, alignment);
   for (Value parameter : graph->parameters()) {
     const Node& node = graph->node(parameter.node);
     Tensor start = initial_value(node, 5), noise = normal_tensor(start.shape, node.name, 6);
@@ -60,7 +62,7 @@ Bindings bert_inputs(const Graph& graph, int64_t words) {
 }
 
 std::map<std::string, Tensor> bert_scores(const StoredModel& model, const Bindings& inputs) {
-  std::shared_ptr<Graph> graph = forward_graph(model.config, model.joins);
+  std::shared_ptr<Graph> graph = forward_graph(model.config, model.alignment);
   Bindings bindings = inputs;
   for (Value parameter : graph->parameters()) {
     const std::string& name = graph->node(parameter.node).name;

@@ -14,7 +14,7 @@ TrainConfig bert_config(const std::string& model, const std::string& method,
                         const std::string& scheme = "paper");
 
 // Parameters about as large as the method's start, none of them as it starts.
-StoredModel bert_example(const TrainConfig& config, const JoinWeights& joins = {});
+StoredModel bert_example(const TrainConfig& config, const Alignment& alignment = {});
 
 // Batches in which the second sequence is shorter.
 Bindings bert_inputs(const Graph& graph, int64_t words);

@@ -20,7 +20,7 @@ constexpr int64_t kWords = 50;
 
 // Of known tokens: what padding scores is nobody's business.
 void expect_same_scores(const StoredModel& expected, const StoredModel& found) {
-  Bindings inputs = bert_inputs(*forward_graph(expected.config, expected.joins), kWords);
+  Bindings inputs = bert_inputs(*forward_graph(expected.config, expected.alignment), kWords);
   auto before = bert_scores(expected, inputs), after = bert_scores(found, inputs);
   ASSERT_EQ(before.size(), after.size());
   for (const auto& [name, tensor] : before) {
@@ -83,17 +83,17 @@ TEST_F(TransformersBert, NormsKeepTheirNumbers) {
 
 TEST_F(TransformersBert, AlignedJoinsAreFoldedToo) {
   TrainConfig config = bert_config("bert", "unit");
-  JoinWeights joins;
+  Alignment alignment;
   std::shared_ptr<Graph> graph = scaled_model(config, {});
   for (const Node& node : graph->nodes()) {
     if (!node.attributes.get_or("residual", std::string()).empty() && node.inputs.size() == 2)
-      joins[node.name] = {0.9, 0.2};
+      alignment.weights[node.name] = {0.9, 0.2};
   }
-  ASSERT_EQ(joins.size(), 4u);
-  StoredModel sent = bert_example(config, joins);
+  ASSERT_EQ(alignment.weights.size(), 4u);
+  StoredModel sent = bert_example(config, alignment);
   write_transformers_bert(folder(), sent);
   expect_same_scores(sent, read_transformers_bert(folder(), bert_config("bert", "none")).model);
-  expect_same_scores(sent, read_transformers_bert(folder(), config, joins).model);
+  expect_same_scores(sent, read_transformers_bert(folder(), config, alignment).model);
 }
 
 TEST_F(TransformersBert, WritesWhatTransformersLooksFor) {

@@ -94,10 +94,10 @@ TEST(AlignedWeights, AreWhatAUnitScaledSessionJoinsBy) {
   for (const char* align : {"measure", "none"}) {
     Session session(tiny_config({{"method", "unit"}, {"align", align}}), corpus);
     bool measures = std::string_view(align) == "measure";
-    EXPECT_EQ(session.joins().size(), measures ? 2U : 0U);
+    EXPECT_EQ(session.alignment().weights.size(), measures ? 2U : 0U);
     Graph plain;
     build_model(plain, session.config().model, session.config().size);
-    std::shared_ptr<Graph> scaled = scaled_model(session.config(), session.joins());
+    std::shared_ptr<Graph> scaled = scaled_model(session.config(), session.alignment());
     for (int i : joins_in(plain)) {
       const std::string& name = plain.node(i).name;
       const Node* join = nullptr;
@@ -108,7 +108,7 @@ TEST(AlignedWeights, AreWhatAUnitScaledSessionJoinsBy) {
       std::vector<double> weights = weights_of(*join);
       EXPECT_NEAR(std::hypot(weights[0], weights[1]), 1, 1e-12) << name;
       std::vector<double> own = weights_of(plain.node(i));
-      EXPECT_EQ(weights, measures ? session.joins().at(name) : own) << name;
+      EXPECT_EQ(weights, measures ? session.alignment().weights.at(name) : own) << name;
       EXPECT_EQ(std::fabs(weights[1] - own[1]) > 1e-3, measures) << name;
     }
   }
@@ -116,7 +116,7 @@ TEST(AlignedWeights, AreWhatAUnitScaledSessionJoinsBy) {
 
 TEST(AlignedWeights, OnlyUnitScalingHasThem) {
   Corpus corpus = tiny_corpus();
-  EXPECT_TRUE(Session(tiny_config({{"align", "measure"}}), corpus).joins().empty());
+  EXPECT_TRUE(Session(tiny_config({{"align", "measure"}}), corpus).alignment().empty());
 }
 
 }  // namespace

@@ -19,7 +19,7 @@ class InitialWeightsTest : public TemporaryFolderTest {
   ParameterValues taken(TrainConfig config, const StoredModel& from) {
     write_model(folder_ / "from", from);
     config.init = folder_ / "from";
-    std::shared_ptr<Graph> graph = forward_graph(config, from.joins);
+    std::shared_ptr<Graph> graph = forward_graph(config, from.alignment);
     Store store;
     std::vector<std::string> names;
     for (Value parameter : graph->parameters()) {
@@ -44,7 +44,7 @@ TEST_F(InitialWeightsTest, AnotherSchemeAndLengthComputeTheSame) {
   StoredModel from = bert_example(bert_config("bert", "unit", "paper"));
   TrainConfig longer = bert_config("bert", "unit", "exact");
   longer.size.time = 9;
-  StoredModel to{longer, from.vocabulary, from.joins, taken(longer, from)};
+  StoredModel to{longer, from.vocabulary, from.alignment, taken(longer, from)};
   ParameterValues before = to_plain(from), after = to_plain(to);
   for (const auto& [name, numbers] : before) expect_near(numbers, after.at(name), name);
   // The attention's factor depends on how many keys there are: something had to change.
@@ -58,7 +58,7 @@ TEST_F(InitialWeightsTest, ATaskTakesTheEncoder) {
   ParameterValues found = taken(task, from), plain = to_plain(from);
   plain["squad/weight"].resize(24);
   plain["squad/bias"].resize(2);
-  for (const auto& [name, numbers] : from_plain(task, from.joins, plain))
+  for (const auto& [name, numbers] : from_plain(task, from.alignment, plain))
     expect_near(numbers, found.at(name), name);
 }
 

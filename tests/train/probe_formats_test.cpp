@@ -89,7 +89,7 @@ TEST_F(ScaleProbeTest, AFormatThatIsAskedForCountsForAll) {
 TEST_F(ScaleProbeTest, PerTensorScalesAreReckonedIn) {
   auto measured = [&](const char* method) {
     Session session(tiny_config({{"method", method}, {"precision", "fp8"}}), corpus_);
-    ScaleProbe probe(session.config(), session.joins(), {});
+    ScaleProbe probe(session.config(), session.alignment(), {});
     copy_state(session, probe);
     std::vector<float> head = session.store().read("head/weight");
     for (float& each : head) each *= 0x1p-24f;

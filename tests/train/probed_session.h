@@ -26,7 +26,7 @@ inline ByName by_name(const std::vector<TensorScale>& list) {
 }
 
 inline std::set<std::string> forward_names(const Session& session) {
-  std::shared_ptr<Graph> model = scaled_model(session.config(), session.joins());
+  std::shared_ptr<Graph> model = scaled_model(session.config(), session.alignment());
   std::set<std::string> names;
   for (const Node& node : model->nodes()) names.insert(node.name);
   return names;

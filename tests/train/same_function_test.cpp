@@ -44,7 +44,8 @@ TrainConfig config_of(const char* scheme, const std::string& norm) {
 }
 
 std::vector<double> losses(const TrainConfig& config, const JoinWeights& joins) {
-  StepGraph gradients = gradient_graph(config, joins), update = update_graph(config, joins);
+  Alignment alignment{joins, {}};
+  StepGraph gradients = gradient_graph(config, alignment), update = update_graph(config, alignment);
   Store store;
   Program forward_backward(gradients.graph, store, gradients.stored);
   Program next(update.graph, store, update.stored);
@@ -67,11 +68,12 @@ TEST_P(SameFunctionTest, TwoSchemesLearnTheSame) {
   TrainConfig paper = config_of("paper", GetParam()), exact = config_of("exact", GetParam());
   Batch batch = batch_of(paper, 0);
   JoinWeights of_paper = aligned_weights(measure_joins(paper, batch));
-  std::vector<JoinScales> reference = measure_joins(scaled_model(paper, of_paper), 0, batch);
+  std::vector<JoinScales> reference = measure_joins(scaled_model(paper, {of_paper, {}}), 0, batch);
   JoinWeights of_exact = of_paper;
   // A branch is measured right once all joins before it are: one more with each round.
   for (size_t round = 0; round < reference.size(); ++round) {
-    of_exact = matched_weights(reference, measure_joins(scaled_model(exact, of_exact), 0, batch));
+    of_exact =
+        matched_weights(reference, measure_joins(scaled_model(exact, {of_exact, {}}), 0, batch));
   }
   std::vector<double> first = losses(paper, of_paper), second = losses(exact, of_exact);
   std::vector<double> unmatched = losses(exact, aligned_weights(measure_joins(paper, batch)));

@@ -41,7 +41,7 @@ class ProbeValues : public ScaleProbeTest,
 TEST_P(ProbeValues, EqualTheReferenceOfTheLoweredGraph) {
   Session session(config(), corpus_);
   ByName scales = by_name(scales_of(session));
-  LabelledGraph labelled = labelled_gradient_graph(session.config(), session.joins());
+  LabelledGraph labelled = labelled_gradient_graph(session.config(), session.alignment());
   ReferenceResult want = run_reference(*labelled.step.graph, bindings_for(session, batch()));
   size_t compared = 0;
   for (int i = 0; i < labelled.step.graph->size(); ++i) {
@@ -61,7 +61,7 @@ TEST_P(ProbeValues, EqualTheReferenceOfTheLoweredGraph) {
 // Lowering moves factors, but the shape of a distribution tells whose gradient it is.
 TEST_P(ProbeValues, GradientsBelongToTheTensorTheyAreCalledAfter) {
   Session session(config(), corpus_);
-  std::shared_ptr<Graph> graph = scaled_model(session.config(), session.joins());
+  std::shared_ptr<Graph> graph = scaled_model(session.config(), session.alignment());
   Gradients gradients = differentiate(*graph, graph->output("loss"));
   ReferenceResult want = run_reference(*graph, bindings_for(session, batch()));
   std::map<std::string, int> nodes;
@@ -176,7 +176,7 @@ TEST_F(ScaleProbeTest, LeavesTheSessionsBitsAlone) {
 TEST_F(ScaleProbeTest, LookingTwiceSeesTheSame) {
   for (const char* accumulate : {"1", "3"}) {
     Session session(tiny_config({{"accumulate", accumulate}}), corpus_);
-    ScaleProbe probe(session.config(), session.joins(), {});
+    ScaleProbe probe(session.config(), session.alignment(), {});
     copy_state(session, probe);
     write_batch(probe.store(), batch_of(session.config(), corpus_, 0));
     ByName first = by_name(probe.measure()), second = by_name(probe.measure());

@@ -184,12 +184,12 @@ Batch joined(const Batch& a, const Batch& b) {
 }
 
 // The gradients of one large batch, at the parameters given.
-ByName gradients_at_once(TrainConfig config, const JoinWeights& joins, const ByName& parameters,
+ByName gradients_at_once(TrainConfig config, const Alignment& alignment, const ByName& parameters,
                          const Batch& batch) {
   config.size.batch = batch.sequences;
   config.accumulate = 1;
   Store store;
-  StepGraph step = gradient_graph(config, joins);
+  StepGraph step = gradient_graph(config, alignment);
   Program program(step.graph, store, step.stored);
   for (Value parameter : step.graph->parameters()) {
     const std::string& name = step.graph->node(parameter.node).name;
@@ -220,7 +220,7 @@ TEST(Accumulate, EqualsOneLargerBatch) {
     if (large.method != "unit") large.method = "none";
     Batch both = joined(batch_of(config, corpus, 0), batch_of(config, corpus, 1));
     ByName before = tensors_of(session);
-    ByName whole = gradients_at_once(large, session.joins(), before, both);
+    ByName whole = gradients_at_once(large, session.alignment(), before, both);
     session.train_step();
     for (const std::string& name : parameters_of(session)) {
       bool matrix = name.ends_with("/weight") || name.ends_with("/positions");
@@ -270,7 +270,7 @@ TEST(EvaluationGraph, LossIsTheCrossEntropyOfItsScores) {
                                    {"per-tensor=delayed", "fp8"}}) {
     Session session(tiny_config({{"method", method}, {"precision", precision}}), corpus);
     losses_of(session, 3);
-    StepGraph step = evaluation_graph(session.config(), session.joins(), true);
+    StepGraph step = evaluation_graph(session.config(), session.alignment(), true);
     Store store;
     Program program(step.graph, store, step.stored);
     for (const std::string& name : parameters_of(session)) {

@@ -70,7 +70,7 @@ TEST(UMup, WeightDecayDoesNotDependOnTheRate) {
 }
 
 std::vector<double> scores_of(const Session& session, const Batch& batch) {
-  StepGraph step = evaluation_graph(session.config(), session.joins(), true);
+  StepGraph step = evaluation_graph(session.config(), session.alignment(), true);
   Store store;
   Program program(step.graph, store, step.stored);
   for (const std::string& name : parameters_of(session)) {

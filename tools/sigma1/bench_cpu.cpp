@@ -53,7 +53,7 @@ std::vector<BenchRow> measure(const Options& options, const Corpus& corpus) {
   }
   double floor = INFINITY, probe_ms = INFINITY;
   const Session& probed = *benches.back().session;
-  ScaleProbe probe(probed.config(), probed.joins(), {});
+  ScaleProbe probe(probed.config(), probed.alignment(), {});
   for (int i = 0; i < options.rounds; ++i) {
     floor = std::min(floor, 1e3 * gemm_floor(benches[0].session->gradients(), 1));
     for (Bench& bench : benches) {

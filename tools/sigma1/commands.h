@@ -10,6 +10,7 @@ inline constexpr const char* kDeviceHelp =
     "auto, cpu, cuda or cuda:N; cuda+tf32: products of fp32 in TF32; "
     "cuda+fast-sums, +exact-sums: how products of 8 bits add up";
 
+void add_align(CLI::App& app);
 void add_bench(CLI::App& app);
 void add_bert(CLI::App& app);
 void add_demo(CLI::App& app);

@@ -21,7 +21,7 @@ void run(const Options& options) {
   std::string path = checkpoint.file.path().string();
   if (options.format == "onnx") {
     if (options.batch < 1) throw Error("--batch: expected 1 or more, got {}", options.batch);
-    auto graph = forward_graph(model.config, model.joins, options.batch);
+    auto graph = forward_graph(model.config, model.alignment, options.batch);
     onnx_model(*graph, model.parameters).write(options.out);
     fmt::print("{} (step {}) is ONNX in {}\n", path, checkpoint.step, options.out);
     return;

@@ -49,6 +49,7 @@ void add_commands(CLI::App& app) {
   app.footer(
       "`sigma1 COMMAND --help` shows a command's options and examples.\n\n"
       "Examples:\n  sigma1 formats\n  sigma1 snr --svg figure2.svg");
+  add_align(app);
   add_bench(app);
   add_bert(app);
   add_demo(app);

@@ -27,6 +27,7 @@ class ScaleSource {
   ScaleSource(const std::string& name, const SettingOptions& settings, const Device& device);
 
   bool is_checkpoint() const { return checkpoint_.has_value(); }
+  const Corpus& corpus() const { return corpus_; }
   // The settings with another method; a checkpoint has its own.
   TrainConfig config(const std::string& method) const;
   // The methods that were asked for, or the three that are compared.
