@@ -11,6 +11,12 @@ std::string Device::why_not_8_bits(const Graph&, int) const { return ""; }
 
 void Device::turn(const Buffer&) const { throw Bug("{} keeps nothing in two ways", name()); }
 
+std::optional<TensorStats> Device::stats(const Buffer&) const { return std::nullopt; }
+
+std::optional<FormatLoss> Device::loss(const Buffer&, const FormatLimits&) const {
+  return std::nullopt;
+}
+
 DeviceBytes::DeviceBytes(const Device& device, int64_t size)
     : data_(device.allocate(size), Release{&device}), size_(size) {}
 

@@ -4,11 +4,13 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "sigma1/analysis/node_groups.h"
 #include "sigma1/backend/kernel.h"
+#include "sigma1/numerics/tensor_stats.h"
 
 namespace sigma1 {
 
@@ -75,6 +77,9 @@ class Device {
   virtual std::string why_not_8_bits(const Graph& graph, int node) const;
   // Writes a buffer's turned half.
   virtual void turn(const Buffer& buffer) const;
+  // What a tensor's numbers are like, where the device can tell; nothing: they must be read.
+  virtual std::optional<TensorStats> stats(const Buffer& buffer) const;
+  virtual std::optional<FormatLoss> loss(const Buffer& buffer, const FormatLimits& limits) const;
 
   // `work` may run kernels, and when_finite, only.
   virtual std::unique_ptr<Recording> record(std::function<void()> work) const = 0;

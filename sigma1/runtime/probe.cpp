@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "sigma1/backend/cpu/kernel.h"
+#include "sigma1/backend/device.h"
 #include "sigma1/base/error.h"
 #include "sigma1/base/parallel.h"
 #include "sigma1/runtime/store.h"
@@ -55,9 +56,17 @@ double TensorScale::lost() const {
   return share(loss.to_zero + loss.beyond, stats.count - stats.zeros);
 }
 
-TensorStats measure_stats(const Buffer& buffer) { return measure<TensorStats>(buffer); }
+TensorStats measure_stats(const Buffer& buffer) {
+  if (buffer.device) {
+    if (std::optional<TensorStats> found = buffer.device->stats(buffer)) return *found;
+  }
+  return measure<TensorStats>(buffer);
+}
 
 FormatLoss measure_loss(const Buffer& buffer, const FormatLimits& limits) {
+  if (buffer.device) {
+    if (std::optional<FormatLoss> found = buffer.device->loss(buffer, limits)) return *found;
+  }
   return measure<FormatLoss>(buffer, limits);
 }
 

@@ -39,7 +39,8 @@ struct TensorScale {
   double lost() const;
 };
 
-// Of a buffer's numbers, on all threads; the same bits on any number of them.
+// Of a buffer's numbers, where they lie; on a CPU on all threads, the same bits on any number of
+// them.
 TensorStats measure_stats(const Buffer& buffer);
 FormatLoss measure_loss(const Buffer& buffer, const FormatLimits& limits);
 

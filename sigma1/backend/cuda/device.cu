@@ -10,6 +10,7 @@
 #include "sigma1/backend/cuda/kernel_table.h"
 #include "sigma1/backend/cuda/recording.cuh"
 #include "sigma1/backend/cuda/stream.cuh"
+#include "sigma1/backend/cuda/tensor_stats.cuh"
 #include "sigma1/backend/cuda/turn.cuh"
 #include "sigma1/base/error.h"
 
@@ -88,6 +89,12 @@ class CudaDevice : public Device {
     return cuda::why_not_8_bits(graph, node);
   }
   void turn(const Buffer& buffer) const override { cuda::turn(buffer); }
+  std::optional<TensorStats> stats(const Buffer& buffer) const override {
+    return cuda::stats_of(buffer);
+  }
+  std::optional<FormatLoss> loss(const Buffer& buffer, const FormatLimits& limits) const override {
+    return cuda::loss_of(buffer, limits);
+  }
 
   std::unique_ptr<Recording> record(std::function<void()> work) const override {
     return std::make_unique<cuda::CudaRecording>(std::move(work));
