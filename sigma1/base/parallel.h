@@ -16,9 +16,10 @@ void set_thread_count(int count);  // 0: as many as the machine has
 template <class... Arguments>
 class FunctionView {
  public:
+  // A call passes a lambda; never another view, which is copied.
   template <class F>
   requires(!std::is_same_v<std::remove_cvref_t<F>, FunctionView>)
-      FunctionView(F&& f)  // NOLINT(google-explicit-constructor): a call passes a lambda
+      FunctionView(F&& f)  // NOLINT(google-explicit-constructor,bugprone-forwarding-*)
       : object_(const_cast<void*>(static_cast<const void*>(std::addressof(f)))),
         call_([](void* object, Arguments... arguments) {
           (*static_cast<std::remove_reference_t<F>*>(object))(arguments...);
