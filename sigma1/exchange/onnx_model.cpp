@@ -107,11 +107,12 @@ void OnnxModel::constant(const std::string& name, const Shape& shape, uint64_t t
   constants_.push_back({std::move(head), std::move(data)});
 }
 
-void OnnxModel::parameter(const std::string& name, const Shape& shape, std::vector<float> numbers) {
+void OnnxModel::parameter(const std::string& name, const Shape& shape,
+                          const std::vector<float>& numbers) {
   constant(name, shape, kReal, bytes_of(numbers));
 }
 
-std::string OnnxModel::reals(const Shape& shape, std::vector<float> numbers) {
+std::string OnnxModel::reals(const Shape& shape, const std::vector<float>& numbers) {
   std::string name = new_name();
   constant(name, shape, kReal, bytes_of(numbers));
   return name;

@@ -37,8 +37,8 @@ class OnnxModel {
              const std::vector<OnnxAttribute>& attributes, size_t outputs);
 
   // Constants. A parameter keeps its name.
-  void parameter(const std::string& name, const Shape& shape, std::vector<float> numbers);
-  std::string reals(const Shape& shape, std::vector<float> numbers);
+  void parameter(const std::string& name, const Shape& shape, const std::vector<float>& numbers);
+  std::string reals(const Shape& shape, const std::vector<float>& numbers);
   std::string real(double number) { return reals({}, {static_cast<float>(number)}); }
   std::string indices(const std::vector<int64_t>& numbers);
   std::string truths(const Shape& shape, const std::vector<bool>& values);

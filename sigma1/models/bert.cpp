@@ -13,7 +13,7 @@
 namespace sigma1 {
 namespace {
 
-constexpr Init kInit{"normal", 0.02};
+constexpr double kStart = 0.02;  // the standard deviation of every matrix
 constexpr int64_t kSegments = 2;
 
 // nn's normalise() but for the epsilon and the name that published checkpoints have.
@@ -37,9 +37,11 @@ Encoded embed(Graph& graph, const ModelConfig& config) {
   Value tokens = graph.input("tokens", {shape, Kind::index});
   Value segments = graph.input("segments", {shape, Kind::index});
   Graph::Path path(graph, "embedding");
-  Value token_table = graph.parameter("token", {config.vocabulary, config.width}, kInit);
-  Value position_table = graph.parameter("position", {config.positions, config.width}, kInit);
-  Value segment_table = graph.parameter("segment", {kSegments, config.width}, kInit);
+  Value token_table =
+      graph.parameter("token", {config.vocabulary, config.width}, {"normal", kStart});
+  Value position_table =
+      graph.parameter("position", {config.positions, config.width}, {"normal", kStart});
+  Value segment_table = graph.parameter("segment", {kSegments, config.width}, {"normal", kStart});
   Value of_tokens = embedding(token_table, tokens);
   Value of_positions = slice(position_table, 0, 0, config.time);
   Value of_segments = embedding(segment_table, segments);
@@ -100,8 +102,8 @@ void set_initialisation(Graph& graph) {
   for (Value parameter : graph.parameters()) {
     Attributes& attributes = graph.node(parameter.node).attributes;
     if (attributes.get<std::string>("distribution") == "constant") continue;
-    attributes.set("distribution", kInit.distribution);
-    attributes.set("std_dev", kInit.std_dev);
+    attributes.set("distribution", std::string("normal"));
+    attributes.set("std_dev", kStart);
   }
 }
 

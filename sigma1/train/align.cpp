@@ -38,7 +38,7 @@ std::vector<JoinScales> measure_joins(const TrainConfig& config, const ModelBatc
   return measure_joins(graph, static_cast<uint64_t>(config.seed), batch);
 }
 
-std::vector<JoinScales> measure_joins(std::shared_ptr<Graph> graph, uint64_t seed,
+std::vector<JoinScales> measure_joins(const std::shared_ptr<Graph>& graph, uint64_t seed,
                                       const ModelBatch& batch) {
   std::vector<JoinScales> joins;
   for (int i : find_joins(*graph)) {

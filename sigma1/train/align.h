@@ -21,7 +21,7 @@ struct JoinScales {
 // Of the plain model, or of any forward graph of a model, in its order: a run on one batch at
 // initialisation.
 std::vector<JoinScales> measure_joins(const TrainConfig& config, const ModelBatch& batch);
-std::vector<JoinScales> measure_joins(std::shared_ptr<Graph> graph, uint64_t seed,
+std::vector<JoinScales> measure_joins(const std::shared_ptr<Graph>& graph, uint64_t seed,
                                       const ModelBatch& batch);
 
 // For a model whose tensors have unit scale: weight × scale of each, made to a² + c² = 1.

@@ -32,7 +32,8 @@ double u_mup_factor(const TrainConfig& config, const Graph& model, Value paramet
   const Node* product = multiplying_node(model, parameter);
   double factor = 1;
   if (product != nullptr && !is_readout(*product)) {
-    factor = rsqrt(static_cast<double>(type.count() / type.dim(-1)));
+    int64_t fan_in = type.count() / type.dim(-1);
+    factor = rsqrt(static_cast<double>(fan_in));
   } else if (product == nullptr && type.rank() > 1) {
     factor = rsqrt(static_cast<double>(type.dim(-1)));
   }
