@@ -67,18 +67,18 @@ class BenchCuda : public TemporaryFolderTest {
                      "--steps",      "1",
                      "--rounds",     "2"};
   // Rows of another model or that failed must not count.
-  const std::string peer_ = write("peer.json", R"([
+  static constexpr const char* kPeer = R"([
       {"context": "attention", "variant": "a", "precision": "fp16", "mode": "slow", "ms": 9},
       {"context": "attention", "variant": "a", "precision": "bf16", "mode": "fast", "ms": 2},
       {"context": "attention", "variant": "a", "precision": "tf32", "mode": "m", "ms": 3},
       {"context": "attention", "variant": "b", "precision": "fp16", "mode": "light", "ms": 1,
        "same_model": false},
       {"context": "attention", "variant": "a", "precision": "fp32", "mode": "m", "failed": "x"},
-      {"context": "conv", "variant": "a", "precision": "fp16", "mode": "m", "ms": 0.5}])");
+      {"context": "conv", "variant": "a", "precision": "fp16", "mode": "m", "ms": 0.5}])";
 };
 
 TEST_F(BenchCuda, ComparesSettingsAndThePeersBest) {
-  nlohmann::json result = json_from(with(small_, {"--peer", peer_}));
+  nlohmann::json result = json_from(with(small_, {"--peer", write("peer.json", kPeer)}));
   ASSERT_EQ(result["steps"].size(), 3U);
   for (const auto& step : result["steps"]) {
     double ms = step["ms"];
