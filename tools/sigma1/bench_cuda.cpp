@@ -235,8 +235,8 @@ void add_bench_cuda(CLI::App& bench) {
       "  sigma1 bench cuda --set model=gpt --set size=124M --set batch=32 --set optimiser=adamw\n"
       "      --set align=none --vocabulary 50304 --only \"unit fp8,unit fp16\"\n"
       "  sigma1 bench cuda --set model=bert --set size=large --set batch=256 --set optimiser=lamb\n"
-      "      --vocabulary 30528 --only \"fp16,unit fp16,unit fp8,per-tensor fp8\" --steps 5 "
-      "--peer\n"
+      "      --set align=none --vocabulary 30528 --steps 5 --peer\n"
+      "      --only \"fp16,unit fp16,unit fp8,per-tensor fp8\"\n"
       "  sigma1 bench cuda --only \"fp16,unit fp16\" --rounds 50 --json");
   command->callback([options, peer] {
     options->with_peer = peer->count() > 0;
