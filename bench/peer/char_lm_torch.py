@@ -15,7 +15,7 @@ import sys
 import tempfile
 
 sys.dont_write_bytecode = True  # what is beside this file is imported from the source tree
-from measuring import measure_all, new_row, tell  # noqa: E402
+from measuring import Case, measure_all, new_row, tell  # noqa: E402
 from training import (  # noqa: E402
     AUTOTUNE,
     AUTOTUNE_GRAPH,
@@ -25,6 +25,7 @@ from training import (  # noqa: E402
     GRAPH,
     REDUCE_OVERHEAD,
     Training,
+    language_noise,
 )
 
 CONTEXTS = ("attention", "conv", "rnn")
@@ -67,10 +68,10 @@ def measure_context(context, depth, budget):
             torch.manual_seed(0)
             model = models.CharLm(context, form, depth)
             sizes = (models.BATCH, models.TIME, models.VOCABULARY, models.MASKED)
-            return Training(model, precision, *sizes)
+            return Training(model, precision, *language_noise(*sizes))
 
         row = lambda mode: new_row(context, form, precision, mode, form != "flash")  # noqa: E731
-        return row, training, modes, CASE_SECONDS, LOSSES
+        return Case(row, training, modes, CASE_SECONDS, LOSSES)
 
     if context == "rnn":
         models.Cells.compile()

@@ -2,6 +2,7 @@
 beside ours."""
 import torch.nn as nn
 import torch.nn.functional as F
+from torch.utils.checkpoint import checkpoint
 
 from training import IGNORED
 
@@ -24,10 +25,12 @@ class Block(nn.Module):
 
 
 class Gpt(nn.Module):
-    """Gives the mean loss of predicting each token from those before it."""
+    """Gives the mean loss of predicting each token from those before it. With `recompute` only what
+    passes between blocks is kept for backward, as our `recompute=blocks` does."""
 
-    def __init__(self, depth, width, heads, time, vocabulary):
+    def __init__(self, depth, width, heads, time, vocabulary, recompute=False):
         super().__init__()
+        self.recompute = recompute
         self.table, self.positions = nn.Embedding(vocabulary, width), nn.Embedding(time, width)
         self.blocks = nn.ModuleList(Block(width, heads) for _ in range(depth))
         self.norm = nn.LayerNorm(width)
@@ -39,6 +42,6 @@ class Gpt(nn.Module):
     def forward(self, tokens, targets):
         x = self.table(tokens) + self.positions.weight
         for block in self.blocks:
-            x = block(x)
+            x = checkpoint(block, x, use_reentrant=False) if self.recompute else block(x)
         scores = self.head(self.norm(x))[:, :-1]
         return F.cross_entropy(scores.flatten(0, 1), targets[:, 1:].flatten(), ignore_index=IGNORED)

@@ -2,18 +2,19 @@
 """What a user would train GPT-2 with instead: PyTorch, compiled, in the precisions that people use.
 
 `sigma1 bench cuda --set model=gpt --peer` runs this beside our own measurement. A whole step is
-timed: a new batch copied to the GPU, forward, backward, fused AdamW.
+timed: a new batch copied to the GPU, forward, backward, optimiser. What does not fit is tried again
+with blocks that are computed a second time for backward (variant `recompute`).
 
   python3 bench/peer/gpt_torch.py --batch 32       GPT-2 124M
+  python3 bench/peer/gpt_torch.py --batch 16 --depth 48 --width 1600 --heads 25       1.5B
 """
 import argparse
 import sys
 
 sys.dont_write_bytecode = True  # what is beside this file is imported from the source tree
-from measuring import measure_all, new_row, tell  # noqa: E402
-from training import AUTOTUNE, COMPILE, EAGER, Training  # noqa: E402
+from measuring import Case, add_common_options, measure_all, new_row, seconds_of, tell  # noqa: E402
+from training import AUTOTUNE, COMPILE, EAGER, Training, language_noise  # noqa: E402
 
-CASE_SECONDS = 150
 LOSSES = (5, 13)  # of noise: ln 50,304 = 10.8
 
 # What is likely to be best early: time may run out.
@@ -26,29 +27,29 @@ def measure_model(a):
 
     from gpt_models import Gpt
 
-    def case(precision, modes):
+    def case(precision, modes, recompute):
         def training():
             torch.manual_seed(0)
-            torch.cuda.empty_cache()
-            torch.cuda.reset_peak_memory_stats()
-            model = Gpt(a.depth, a.width, a.heads, a.time, a.vocabulary)
-            return Training(model, precision, a.batch, a.time, a.vocabulary, optimiser="AdamW")
+            model = Gpt(a.depth, a.width, a.heads, a.time, a.vocabulary, recompute)
+            noise = language_noise(a.batch, a.time, a.vocabulary, device=a.device)
+            return Training(model, precision, *noise, a.optimiser, a.device)
 
-        row = lambda mode: new_row("gpt", f"{a.depth}x{a.width}", precision, mode)  # noqa: E731
-        return row, training, modes, CASE_SECONDS, LOSSES
+        form = f"{a.depth}x{a.width}" + (" recompute" if recompute else "")
+        row = lambda mode: new_row("gpt", form, precision, mode)  # noqa: E731
+        smaller = None if recompute else case(precision, modes, True)
+        return Case(row, training, modes, seconds_of(a)[1], LOSSES, smaller)
 
-    return measure_all([case(*each) for each in PLAN], a.budget)
+    cases = [case(*each, a.recompute == "blocks") for each in PLAN]
+    return measure_all(cases, seconds_of(a)[0], a.device)
 
 
 def main():
     parser = argparse.ArgumentParser(description="Times PyTorch on GPT-2")
-    defaults = {"depth": 12, "width": 768, "heads": 12, "batch": 32, "time": 1024, "vocabulary": 50304}
-    for name, value in defaults.items():
-        parser.add_argument(f"--{name}", type=int, default=value)
-    parser.add_argument("--budget", type=float, default=180, help="seconds")
-    parser.add_argument("--json", help="write rows to a file, or with - to standard output")
+    sizes = {"depth": 12, "width": 768, "heads": 12, "batch": 32, "time": 1024, "vocabulary": 50304}
+    add_common_options(parser, sizes, optimiser="adamw")
+    parser.add_argument("--recompute", choices=("where-needed", "blocks"), default="where-needed")
     arguments = parser.parse_args()
-    return tell("gpt_torch", arguments.json, lambda: measure_model(arguments))
+    return tell("gpt_torch", arguments.json, lambda: measure_model(arguments), arguments.device)
 
 
 if __name__ == "__main__":

@@ -6,6 +6,8 @@ import os
 import signal
 import sys
 import time
+from dataclasses import dataclass
+from typing import Any, Callable
 
 from training import (
     AUTOTUNE,
@@ -14,6 +16,7 @@ from training import (
     COMPILE_GRAPH,
     COMPILE_MODES,
     GRAPH,
+    OPTIMISERS,
     REDUCE_OVERHEAD,
 )
 
@@ -43,12 +46,28 @@ def new_row(context, form, precision, mode, same_model=True):
     return row | {"same_model": same_model}
 
 
-def measure(make_row, make_training, modes, seconds, losses):
-    """Rows of the modes, in which one training run serves all: eager before its own graph. `losses`
-    are those that noise may have."""
+@dataclass
+class Case:
+    """A way to train and the modes to try it in. `losses` are those that noise may have; `smaller` is
+    what is tried in its place where memory does not suffice."""
+
+    row: Callable[[str], dict]
+    training: Callable[[], Any]
+    modes: tuple
+    seconds: float
+    losses: tuple
+    smaller: Any = None
+
+
+def is_out_of_memory(error):
+    return type(error).__name__ == "OutOfMemoryError" or "out of memory" in str(error)
+
+
+def measure(case, seconds):
+    """Rows of the modes, in which one training run serves all: eager before its own graph."""
     rows, training = [], None
-    for mode in modes:
-        row = make_row(mode)
+    for mode in case.modes:
+        row = case.row(mode)
         started = time.perf_counter()
         try:
             with time_limit(seconds):
@@ -56,22 +75,23 @@ def measure(make_row, make_training, modes, seconds, losses):
                 if training is None and rows and mode in (COMPILE_GRAPH, AUTOTUNE_GRAPH):
                     raise RuntimeError("not tried: what it would capture failed")
                 if training is None or mode in (COMPILE, REDUCE_OVERHEAD, AUTOTUNE):
-                    training = make_training()
+                    training = None  # its memory is needed
+                    training = case.training()
                     if mode in COMPILE_MODES:
                         training.compile(mode)
                 if mode in (GRAPH, COMPILE_GRAPH, AUTOTUNE_GRAPH):
                     training.capture()
                 ms = training.milliseconds()
-            tokens = training.tokens.numel()
             loss = float(training.loss)
-            if not losses[0] < loss < losses[1]:
+            if not case.losses[0] < loss < case.losses[1]:
                 raise ValueError(f"a step that does not train: its loss is {loss}")
-            row.update(ms=round(ms, 4), tokens_per_s=round(tokens / ms * 1e3), loss=round(loss, 4))
+            row.update(ms=round(ms, 4), tokens_per_s=round(training.tokens / ms * 1e3), loss=round(loss, 4))
             row.update(gigabytes=round(training.gigabytes(), 3))
         except Exception as error:  # whatever a mode does must not stop the others
             training = None
             lines = (str(error) or type(error).__name__).strip().splitlines()
             row["failed"] = lines[0][:200]
+            row["out_of_memory"] = is_out_of_memory(error)
         row["seconds"] = round(time.perf_counter() - started, 1)
         seconds -= row["seconds"]
         rows.append(row)
@@ -79,26 +99,31 @@ def measure(make_row, make_training, modes, seconds, losses):
     return rows
 
 
-def measure_all(cases, budget):
-    """cases: (row of a mode, training, modes, seconds at most, losses), what is likely best first."""
+def measure_all(cases, budget, device="cuda"):
+    """What is likely best first."""
     import torch
 
-    # One stream for all: a graph cannot be captured on the default one, nor wait for it.
-    torch.cuda.set_stream(torch.cuda.Stream())
-    rows, end = [], time.perf_counter() + budget
-    for make_row, make_training, modes, most, losses in cases:
+    if device != "cpu":  # one stream for all: a graph cannot be captured on the default, nor wait for it
+        torch.cuda.set_stream(torch.cuda.Stream())
+    rows, end, cases = [], time.perf_counter() + budget, list(cases)
+    while cases:
+        case = cases.pop(0)
         left = end - time.perf_counter()
         if left < 1:
             reason = f"not tried: the {budget:.0f} s were over"
-            rows += [make_row(mode) | {"failed": reason} for mode in modes]
+            rows += [case.row(mode) | {"failed": reason} for mode in case.modes]
             continue
-        rows += measure(make_row, make_training, modes, min(left, most), losses)
+        found = measure(case, min(left, case.seconds))
+        rows += found
+        if case.smaller and any(row.get("out_of_memory") for row in found):
+            cases.insert(0, case.smaller)
     return rows
 
 
 def show(row):
     name = "  ".join((f"{row['variant']:<14}", f"{row['precision']:<9}", f"{row['mode']:<18}"))
-    result = f"{row['ms']:8.3f} ms" if "ms" in row else "failed: " + row["failed"]
+    failed = "failed: " + row.get("failed", "")
+    result = f"{row['ms']:8.3f} ms  {row['gigabytes']:7.2f} GB" if "ms" in row else failed
     print(f"{row['context']:<10}  {name}  {result}", file=sys.stderr, flush=True)
 
 
@@ -113,21 +138,38 @@ def mark_best(rows):
 
 def print_tables(rows):
     for context in dict.fromkeys(row["context"] for row in rows):
-        print(f"\n{context}\n{'variant':<14}  {'precision':<9}  {'mode':<18}  {'ms':>9}  {'tokens/s':>12}")
+        print(f"\n{context}\n{'variant':<14}  {'precision':<9}  {'mode':<18}  {'ms':>9}  {'tokens/s':>12}      GB")
         own = [row for row in rows if row["context"] == context]
         for row in sorted(own, key=lambda r: r.get("ms", float("inf"))):
             result = f"failed: {row['failed']}" if "failed" in row else (
-                f"{row['ms']:9.3f}  {row['tokens_per_s']:12,}{'  best' if row['best'] else ''}"
+                f"{row['ms']:9.3f}  {row['tokens_per_s']:12,}  {row['gigabytes']:6.2f}"
+                f"{'  best' if row['best'] else ''}"
             )
             print(f"{row['variant']:<14}  {row['precision']:<9}  {row['mode']:<18}  {result}")
 
 
-def missing():
+def add_common_options(parser, sizes, optimiser):
+    """Of a language model's peer: sizes as ours are called, each with its default."""
+    for name, value in sizes.items():
+        parser.add_argument(f"--{name}", type=int, default=value)
+    parser.add_argument("--optimiser", choices=OPTIMISERS, default=optimiser)
+    parser.add_argument("--device", default="cuda", help="cuda; cpu, to try it out")
+    parser.add_argument("--budget", type=float, default=0, help="seconds; default 15 a layer, 120 to 450")
+    parser.add_argument("--json", help="write rows to a file, or with - to standard output")
+
+
+def seconds_of(arguments):
+    """For all that is tried, and for one case: compiling takes longer the more layers there are."""
+    budget = arguments.budget or min(450, max(120, 15 * arguments.depth))
+    return budget, budget * 5 / 6
+
+
+def missing(device):
     try:
         import torch
     except ImportError as error:
         return f"PyTorch is missing: {error}"
-    return None if torch.cuda.is_available() else "PyTorch finds no GPU"
+    return None if device == "cpu" or torch.cuda.is_available() else "PyTorch finds no GPU"
 
 
 def open_output(path):
@@ -139,9 +181,9 @@ def open_output(path):
     return output
 
 
-def tell(name, path, measure_rows):
+def tell(name, path, measure_rows, device="cuda"):
     """Rows as JSON to `path` (- is standard output) and as a table; gives the exit code."""
-    problem = missing()
+    problem = missing(device)
     if problem and path != "-":
         print(f"{name}: {problem}", file=sys.stderr)
         return 2

@@ -67,18 +67,18 @@ class BenchCuda : public TemporaryFolderTest {
                      "--steps",      "1",
                      "--rounds",     "2"};
   // Rows of another model or that failed must not count.
-  const std::string peer_ = write("peer.json", R"([
+  static constexpr const char* kPeer = R"([
       {"context": "attention", "variant": "a", "precision": "fp16", "mode": "slow", "ms": 9},
       {"context": "attention", "variant": "a", "precision": "bf16", "mode": "fast", "ms": 2},
       {"context": "attention", "variant": "a", "precision": "tf32", "mode": "m", "ms": 3},
       {"context": "attention", "variant": "b", "precision": "fp16", "mode": "light", "ms": 1,
        "same_model": false},
       {"context": "attention", "variant": "a", "precision": "fp32", "mode": "m", "failed": "x"},
-      {"context": "conv", "variant": "a", "precision": "fp16", "mode": "m", "ms": 0.5}])");
+      {"context": "conv", "variant": "a", "precision": "fp16", "mode": "m", "ms": 0.5}])";
 };
 
 TEST_F(BenchCuda, ComparesSettingsAndThePeersBest) {
-  nlohmann::json result = json_from(with(small_, {"--peer", peer_}));
+  nlohmann::json result = json_from(with(small_, {"--peer", write("peer.json", kPeer)}));
   ASSERT_EQ(result["steps"].size(), 3U);
   for (const auto& step : result["steps"]) {
     double ms = step["ms"];
@@ -109,6 +109,39 @@ TEST_F(BenchCuda, TimesAnyModel) {
     double ms = step["ms"];
     EXPECT_NEAR(step["tokens_per_s"].get<double>() * ms, 64e3, 1);
   }
+}
+
+// The methods that are compared on it, and PyTorch's without a mask as what it is.
+TEST_F(BenchCuda, TimesBertBesideItsPeer) {
+  Words bert{"bench",        "cuda",
+             "--device",     "cpu",
+             "--vocabulary", "60",
+             "--warmup",     "0",
+             "--steps",      "1",
+             "--rounds",     "1",
+             "--only",       "fp16,unit fp16,unit fp8,per-tensor fp8"};
+  for (const char* setting : {"model=bert", "depth=1", "width=16", "ffn=32", "time=32", "batch=2"})
+    bert = with(bert, {"--set", setting});
+  std::string peer = write("bert.json", R"([
+      {"context": "bert", "variant": "mask", "precision": "bf16", "mode": "m", "ms": 2,
+       "gigabytes": 7.5},
+      {"context": "bert", "variant": "no-mask", "precision": "bf16", "mode": "m", "ms": 1,
+       "same_model": false}])");
+  nlohmann::json result = json_from(with(bert, {"--peer", peer}));
+  ASSERT_EQ(result["steps"].size(), 4U);
+  for (const auto& step : result["steps"]) {
+    EXPECT_NEAR(step["tokens_per_s"].get<double>() * step["ms"].get<double>(), 64e3, 1);
+    EXPECT_GT(step["gigabytes"], 0);
+  }
+  EXPECT_EQ(result["peer"][0]["gigabytes"], 7.5);
+  std::vector<std::string> beside;
+  for (const auto& row : result["ratios"]) {
+    if (std::string name = row["name"]; name.find("PyTorch") != std::string::npos)
+      beside.push_back(name);
+  }
+  EXPECT_EQ(beside, (Words{"unit fp16 / PyTorch bf16, mask, m", "unit fp8 / PyTorch bf16, mask, m",
+                           "unit fp16 / PyTorch bf16, no-mask (a lighter model), m",
+                           "unit fp8 / PyTorch bf16, no-mask (a lighter model), m"}));
 }
 
 TEST_F(BenchCuda, MistakesAreOneLine) {

@@ -1,6 +1,7 @@
 #include "tests/exchange/bert_example.h"
 
 #include "sigma1/graph/sources.h"
+#include "sigma1/train/session.h"
 
 namespace sigma1 {
 
@@ -73,6 +74,54 @@ std::map<std::string, Tensor> bert_scores(const StoredModel& model, const Bindin
   std::map<std::string, Tensor> scores;
   for (const auto& [name, value] : graph->outputs()) scores[name] = result[value];
   return scores;
+}
+
+namespace {
+
+// A single batch, and what the model made of it.
+class Asked : public BatchSource {
+ public:
+  explicit Asked(const Bindings& inputs) : inputs_(inputs) {}
+
+  ModelBatch training(const TrainConfig&, int64_t) const override {
+    throw Bug("nothing is trained here");
+  }
+  Evaluation evaluate(const TrainConfig& config, const Run& run, const Progress&) const override {
+    std::shared_ptr<Graph> graph = forward_graph(config, {});
+    const Program& program = run(batch(*graph));
+    for (const auto& [name, value] : graph->outputs()) {
+      std::vector<float> numbers = read_floats(program.output(name));
+      scores[name] = Tensor(value.shape(), {numbers.begin(), numbers.end()});
+    }
+    return {};
+  }
+
+  mutable std::map<std::string, Tensor> scores;
+
+ private:
+  ModelBatch batch(const Graph& graph) const {
+    ModelBatch result;
+    for (const Node& node : graph.nodes()) {
+      if (node.op != &input_op || !inputs_.contains(node.name)) continue;
+      const Tensor& tensor = inputs_.at(node.name);
+      if (node.outputs.front().kind == Kind::index) {
+        result.indices.push_back({node.name, {tensor.data.begin(), tensor.data.end()}});
+      } else {
+        result.numbers.push_back({node.name, {tensor.data.begin(), tensor.data.end()}});
+      }
+    }
+    return result;
+  }
+
+  const Bindings& inputs_;
+};
+
+}  // namespace
+
+std::map<std::string, Tensor> engine_scores(const Checkpoint& checkpoint, const Bindings& inputs) {
+  Asked asked(inputs);
+  Session(checkpoint, nullptr).evaluate(asked);
+  return asked.scores;
 }
 
 }  // namespace sigma1

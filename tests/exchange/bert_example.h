@@ -22,4 +22,8 @@ Bindings bert_inputs(const Graph& graph, int64_t words);
 // The outputs of the forward graph, by name.
 std::map<std::string, Tensor> bert_scores(const StoredModel& model, const Bindings& inputs);
 
+// The same of a checkpoint by what trains and answers: the processor's kernels, in the config's
+// formats. Inputs that only losses read may be missing.
+std::map<std::string, Tensor> engine_scores(const Checkpoint& checkpoint, const Bindings& inputs);
+
 }  // namespace sigma1

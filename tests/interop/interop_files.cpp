@@ -4,6 +4,7 @@
 //   interop_files read-safetensors FILE    prints a line of name, dtype, shape and bytes for each
 //   interop_files onnx FOLDER              models as ONNX, with inputs and what we make of them
 //   interop_files bert FOLDER              BERTs for transformers, likewise
+//   interop_files bert-scores FOLDER       what a checkpoint there makes of inputs.safetensors
 #include <fmt/ranges.h>
 
 #include <array>
@@ -70,9 +71,12 @@ int run(const std::string& action, const std::string& path) {
     write_onnx_examples(path);
   } else if (action == "bert") {
     write_bert_examples(path);
+  } else if (action == "bert-scores") {
+    write_bert_scores(path);
   } else {
-    throw Error("expected events, write-safetensors, read-safetensors, onnx or bert, got {}",
-                action);
+    throw Error(
+        "expected events, write-safetensors, read-safetensors, onnx, bert or bert-scores, got {}",
+        action);
   }
   return 0;
 }

@@ -17,6 +17,7 @@ namespace {
 const std::map<std::string, size_t> kCombinations = {{"char_results_test", 4 * 3 * 3},
                                                      {"char_sweep", 3 * 3 * 2 * 2 * 2 * 6},
                                                      {"char_residual", 3 * 3 * 3 * 2 * 2},
+                                                     {"bert_small/record", 3 * 3},
                                                      {"gpt_record/traces", 5},
                                                      {"gpu_record/wikipedia", 4 * 5},
                                                      {"records_wikipedia", 3 * 7},
@@ -136,6 +137,24 @@ TEST(Experiments, BertIsPretrainedAsInThePaper) {
       EXPECT_EQ(config.weight_decay, 0.01);
     }
   }
+}
+
+// Scales are looked at when it starts and when it ends, and every method climbs one ladder: LAMB's
+// steps are in proportion to the weights.
+TEST(Experiments, SmallBertsDifferInMethodAndSeedAlone) {
+  SweepPlan plan = plans().at("bert_small/record");
+  std::map<std::string, std::set<int64_t>> seeds;
+  for (const Combination& each : plan.combinations()) {
+    seeds[each.config.method + " " + each.config.precision].insert(each.config.seed);
+    EXPECT_NO_THROW(each.config.check());
+    EXPECT_EQ(each.config.size.width, 64 * each.config.size.heads);
+    EXPECT_EQ(each.config.probe_every, each.config.steps);
+    EXPECT_EQ(each.ladder.rates(), plan.ladder.rates());
+    EXPECT_LE(10 * each.ladder_steps, each.config.steps);
+  }
+  std::set<int64_t> all{0, 1, 2};
+  EXPECT_EQ(seeds, (std::map<std::string, std::set<int64_t>>{
+                       {"loss-scale=512 fp16", all}, {"unit fp16", all}, {"unit fp8", all}}));
 }
 
 TEST(Experiments, FiguresAreByKeysThatAreSwept) {

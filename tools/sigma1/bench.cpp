@@ -2,6 +2,7 @@
 // machines differ, ratios less.
 #include "tools/sigma1/bench.h"
 
+#include "sigma1/train/random_inputs.h"
 #include "tools/sigma1/settings.h"
 
 namespace sigma1 {
@@ -29,7 +30,9 @@ TrainConfig bench_config(const BenchModel& model, const BenchSetting& setting) {
   return config;
 }
 
-Corpus bench_corpus(const BenchModel& model) { return random_corpus(model.vocabulary, 1 << 16, 0); }
+Corpus bench_corpus(const BenchModel& model) {
+  return random_corpus(bench_config(model, {"", "none", "fp32"}), model.vocabulary);
+}
 
 nlohmann::ordered_json json_of(const std::vector<BenchRow>& rows) {
   nlohmann::ordered_json list = nlohmann::ordered_json::array();

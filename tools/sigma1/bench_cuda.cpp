@@ -160,7 +160,8 @@ Json json_of(const std::vector<PeerRow>& peer) {
                     {"variant", row.variant},
                     {"precision", row.precision},
                     {"mode", row.mode},
-                    {"ms", row.ms}});
+                    {"ms", row.ms},
+                    {"gigabytes", row.gigabytes}});
   }
   return list;
 }
@@ -190,14 +191,15 @@ void run(const Options& options) {
   const Device& device = find_device(options.device);
   // Before our own memory is taken, and before minutes are spent when it is missing.
   std::vector<PeerRow> peer;
-  if (options.with_peer) peer = peer_rows(options.peer, options.peer_script, options.model);
+  if (options.with_peer)
+    peer = peer_rows(options.peer, options.peer_script, options.model, options.device);
   Corpus corpus = bench_corpus(options.model);
   std::vector<Bench> benches = measure(options, corpus, device);
   std::vector<BenchRow> rows = ratios(benches);
   std::vector<BenchTime> times;
   for (const Bench& bench : benches) times.push_back({bench.setting.name, median(bench.ms)});
   const TrainConfig& config = benches.front().session->config();
-  std::string context = config.model == "gpt" ? config.model : options.model.context;
+  std::string context = config.model == "char_lm" ? options.model.context : config.model;
   std::ranges::copy(peer_ratios(times, peer, context), std::back_inserter(rows));
   if (options.json) return print_json(json_of(benches, rows, peer));
   print_result(benches, rows);
@@ -232,6 +234,9 @@ void add_bench_cuda(CLI::App& bench) {
       "Examples:\n  sigma1 bench cuda\n  sigma1 bench cuda --context conv --peer\n"
       "  sigma1 bench cuda --set model=gpt --set size=124M --set batch=32 --set optimiser=adamw\n"
       "      --set align=none --vocabulary 50304 --only \"unit fp8,unit fp16\"\n"
+      "  sigma1 bench cuda --set model=bert --set size=large --set batch=256 --set optimiser=lamb\n"
+      "      --set align=none --vocabulary 30528 --steps 5 --peer\n"
+      "      --only \"fp16,unit fp16,unit fp8,per-tensor fp8\"\n"
       "  sigma1 bench cuda --only \"fp16,unit fp16\" --rounds 50 --json");
   command->callback([options, peer] {
     options->with_peer = peer->count() > 0;

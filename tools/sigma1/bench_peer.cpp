@@ -33,32 +33,38 @@ std::string output_of(const std::string& command) {
   return text;
 }
 
-bool is_gpt(const TrainConfig& config) { return config.model == "gpt"; }
-
 std::string find_script(const std::string& asked, const TrainConfig& config) {
   namespace fs = std::filesystem;
-  fs::path in_tree =
-      fs::path("bench/peer") / (is_gpt(config) ? "gpt_torch.py" : "char_lm_torch.py");
+  fs::path in_tree = fs::path("bench/peer") / (config.model + "_torch.py");
   std::vector<fs::path> places{asked};
   if (asked.empty()) places = {in_tree, SIGMA1_SOURCE_FOLDER / in_tree};
   for (const fs::path& place : places) {
     if (fs::exists(place)) return place.string();
   }
-  throw Error("--peer: {} was not found; --peer-script says where it is", places.front().string());
+  throw Error("--peer: {} was not found; --peer-script says where PyTorch's {} is",
+              places.front().string(), config.model);
 }
 
 std::string peer_command(const std::string& script, const BenchModel& model,
-                         const TrainConfig& config) {
+                         const TrainConfig& config, const std::string& device) {
   std::string command = fmt::format("python3 {} --json -", shell_word(script));
-  if (is_gpt(config)) {
-    ModelConfig size = config.size.resolved();
-    return fmt::format("{} --depth {} --width {} --heads {} --batch {} --time {} --vocabulary {}",
-                       command, size.depth, size.width, size.heads, size.batch, size.time,
-                       model.vocabulary);
+  if (config.model == "char_lm") {
+    command += fmt::format(" --context {}", shell_word(model.context));
+    if (model.depth > 0) command += fmt::format(" --depth {}", model.depth);
+    return command;
   }
-  command += fmt::format(" --context {}", shell_word(model.context));
-  if (model.depth > 0) command += fmt::format(" --depth {}", model.depth);
-  return command;
+  ModelConfig size = config.size.resolved();
+  command += fmt::format(
+      " --depth {} --width {} --heads {} --batch {} --time {} --vocabulary {} --optimiser {}",
+      size.depth, size.width, size.heads, size.batch, size.time, model.vocabulary,
+      shell_word(config.optimiser));
+  if (config.model == "bert") {
+    command += fmt::format(" --ffn {} --positions {} --predictions {}", size.hidden, size.positions,
+                           size.predictions);
+  } else if (config.recompute == "blocks") {
+    command += " --recompute blocks";
+  }
+  return device == "cpu" ? command + " --device cpu" : command;
 }
 
 const PeerRow* best_of(const std::vector<PeerRow>& rows, const std::string& context,
@@ -89,7 +95,8 @@ std::vector<PeerRow> parse_peer(std::string_view json, const std::string& origin
                       .precision = row.at("precision"),
                       .mode = row.at("mode"),
                       .same_model = row.value("same_model", true),
-                      .ms = row.at("ms")});
+                      .ms = row.at("ms"),
+                      .gigabytes = row.value("gigabytes", 0.0)});
     }
   } catch (const Json::exception&) {
     throw Error("{}: expected rows of context, variant, precision, mode and ms", origin);
@@ -98,14 +105,14 @@ std::vector<PeerRow> parse_peer(std::string_view json, const std::string& origin
 }
 
 std::vector<PeerRow> peer_rows(const std::string& file, const std::string& script,
-                               const BenchModel& model) {
+                               const BenchModel& model, const std::string& device) {
   if (!file.empty()) return parse_peer(read_file(file), file);
   const TrainConfig config = bench_config(model, {"", "none", "fp32"});
   std::string path = find_script(script, config);
   if (std::system("command -v python3 >/dev/null 2>&1") != 0) {  // NOLINT: no other thread runs
     throw Error("--peer: python3 was not found; it runs {}", path);
   }
-  return parse_peer(output_of(peer_command(path, model, config)), path);
+  return parse_peer(output_of(peer_command(path, model, config, device)), path);
 }
 
 std::vector<BenchRow> peer_ratios(const std::vector<BenchTime>& ours,
@@ -122,7 +129,8 @@ std::vector<BenchRow> peer_ratios(const std::vector<BenchTime>& ours,
                              {"unit bf16", half, true},
                              {"unit fp16", half, true},
                              {"unit fp8", half, true},
-                             {"unit fp16", half, false}}) {
+                             {"unit fp16", half, false},
+                             {"unit fp8", half, false}}) {
     auto own = std::ranges::find(ours, rival.setting, &BenchTime::setting);
     const PeerRow* best = best_of(peer, context, rival.precisions, rival.same_model);
     if (own == ours.end() || best == nullptr) continue;
