@@ -73,7 +73,7 @@ class BertReference : public TemporaryFolderTest {
 
   // Beside those of the file, what only losses read.
   Bindings inputs(const StoredModel& model) const {
-    Bindings inputs = bert_inputs(*forward_graph(model.config, model.joins), 1);
+    Bindings inputs = bert_inputs(*forward_graph(model.config, model.alignment), 1);
     for (const auto& [name, rows] : reference_.at("inputs").items()) {
       std::vector<double> numbers;
       for (const Json& row : rows) {
