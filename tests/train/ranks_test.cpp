@@ -160,6 +160,27 @@ TEST(RanksTest, SharingTheOptimisersStateChangesNoBitAndNeedsLess) {
   }
 }
 
+// Buckets leave while backward is under way, as many as there are.
+TEST(RanksTest, NeitherBucketsNorMeetingOneselfChangeABit) {
+  TrainConfig config =
+      tiny_config({{"method", "unit"}, {"precision", "fp16"}, {"accumulate", "2"}});
+  for (const char* shard : {"none", "optimiser"}) {
+    config.shard = shard;
+    config.bucket = 32;
+    Trained one_bucket = train_ranks(2, config, 5);
+    config.bucket = 0x1p-10;  // a KB
+    Trained many = train_ranks(2, config, 5);
+    EXPECT_EQ(many.losses, one_bucket.losses);
+    EXPECT_TRUE(many.tensors == one_bucket.tensors);
+    Trained alone = train_ranks(1, config, 5);
+    config.collectives = "always";
+    Trained meets_itself = train_ranks(1, config, 5);
+    EXPECT_EQ(meets_itself.losses, alone.losses);
+    EXPECT_TRUE(meets_itself.tensors == alone.tensors);
+    config.collectives = "needed";
+  }
+}
+
 TEST(RanksTest, AConfigSaysHowManyRanksAStepIsMadeFor) {
   TrainConfig config = tiny_config({{"ranks", "4"}, {"method", "unit"}});
   Trained planned = train_ranks(1, config, 4);
