@@ -81,15 +81,24 @@ class Device {
   virtual std::optional<TensorStats> stats(const Buffer& buffer) const;
   virtual std::optional<FormatLoss> loss(const Buffer& buffer, const FormatLimits& limits) const;
 
-  // `work` may run kernels, and when_finite, only.
+  // `work` may run kernels, when_finite, and what is below between ranks, only.
   virtual std::unique_ptr<Recording> record(std::function<void()> work) const = 0;
-  // Runs `body` where all these numbers are finite and *bad_step is 0; where a number is not, sets
-  // *bad_step to *step + 1. Both lie in the device's memory.
+  // Runs `body`, where there is one, if all these numbers are finite and *bad_step is 0; if a
+  // number is not, sets *bad_step to *step + 1. Both lie in the device's memory. No collectives in
+  // `body`.
   virtual void when_finite(std::span<const Buffer> numbers, const uint64_t* step,
                            uint64_t* bad_step, const std::function<void()>& body) const = 0;
   // As they are when the kernels before are done; little enough for a step's results.
   virtual std::unique_ptr<Readout> read_later(
       std::vector<std::span<const std::byte>> from) const = 0;
+
+  // Runs collectives after the kernels so far and, where the device can, beside those that come
+  // until the next join; else at once.
+  virtual void beside(const std::function<void()>& collectives) const;
+  virtual void join() const;
+  // Every word becomes the largest that any rank has, which is right for counts and for floats that
+  // are not negative. `room` is for the words of every rank.
+  virtual void share_largest(std::span<uint32_t> words, std::span<std::byte> room) const;
 };
 
 const Device& cpu_device();

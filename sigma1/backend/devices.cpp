@@ -1,5 +1,8 @@
 #include "sigma1/backend/devices.h"
 
+#include <algorithm>
+
+#include "sigma1/base/communicator.h"
 #include "sigma1/base/error.h"
 #include "sigma1/base/text.h"
 
@@ -42,7 +45,17 @@ ProductChoices take_choices(std::string_view& name) {
   }
 }
 
+// Ranks of a machine share its GPUs out.
+int gpu_of_rank() { return ranks().rank_on_this_machine() % std::max(1, cuda_device_count()); }
+
 }  // namespace
+
+#ifdef SIGMA1_CUDA
+bool has_cuda() { return true; }
+#else
+bool has_cuda() { return false; }
+bool has_nccl() { return false; }
+#endif
 
 std::string to_string(const ProductChoices& choices) {
   std::string text(choices.tf32 ? kTf32 : "");
@@ -56,7 +69,7 @@ const Device& find_device(std::string_view name) {
   if (name == "auto") return cuda_device_count() > 0 ? find_device(kGpu) : cpu_device();
   std::string_view rest = name;
   ProductChoices choices = take_choices(rest);
-  if (rest == kGpu) return cuda_device(0, choices);
+  if (rest == kGpu) return cuda_device(gpu_of_rank(), choices);
   if (rest.starts_with("cuda:")) {
     std::optional<double> index = parse_number(rest.substr(kGpu.size() + 1));
     if (index && *index >= 0 && *index < 1024 && *index == static_cast<int>(*index)) {

@@ -19,8 +19,13 @@ struct ProductChoices {
 std::string to_string(const ProductChoices& choices);  // as behind a device's name
 
 // "cpu"; "cuda" or "cuda:1", followed by choices of its products: +tf32, +fast-sums, +exact-sums;
-// "auto": the first GPU where this build and machine have one, else the CPU. Throws Error in one
-// line saying what is missing.
+// "auto": a GPU where this build and machine have one, else the CPU. Without a number, rank r of a
+// machine's ranks gets GPU r, or shares it where there are fewer. Throws Error in one line saying
+// what is missing.
 const Device& find_device(std::string_view name);
+
+// What this build can do.
+bool has_cuda();
+bool has_nccl();  // whether ranks that have a GPU each can talk without the host
 
 }  // namespace sigma1

@@ -18,7 +18,8 @@ class Communicator {
   virtual ~Communicator() = default;
   virtual int rank() const = 0;
   virtual int size() const = 0;
-  virtual int on_this_machine() const { return 1; }  // ranks
+  virtual int on_this_machine() const { return 1; }       // ranks
+  virtual int rank_on_this_machine() const { return 0; }  // among them
 
   struct Piece {
     std::byte* data = nullptr;

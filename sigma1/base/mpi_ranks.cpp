@@ -24,6 +24,7 @@ class MpiRanks : public Communicator {
     MPI_Comm near = MPI_COMM_NULL;
     MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, rank_, MPI_INFO_NULL, &near);
     MPI_Comm_size(near, &near_);
+    MPI_Comm_rank(near, &near_rank_);
     MPI_Comm_free(&near);
     done_.resize(2 * static_cast<size_t>(size_));
   }
@@ -34,6 +35,7 @@ class MpiRanks : public Communicator {
   int rank() const override { return rank_; }
   int size() const override { return size_; }
   int on_this_machine() const override { return near_; }
+  int rank_on_this_machine() const override { return near_rank_; }
   void set_timeout(double seconds) override { timeout_ = seconds; }
   [[noreturn]] void abort(int exit_code) override {
     std::fflush(nullptr);
@@ -115,7 +117,7 @@ class MpiRanks : public Communicator {
     abort(kRankLost);
   }
 
-  int rank_ = 0, size_ = 1, near_ = 1;
+  int rank_ = 0, size_ = 1, near_ = 1, near_rank_ = 0;
   double timeout_ = 600;  // until training starts: texts take their time to be read
   std::vector<MPI_Request> requests_;
   std::vector<int> partners_, done_;

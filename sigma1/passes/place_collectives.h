@@ -14,7 +14,7 @@ struct CollectiveOptions {
   int64_t world = 1;
   std::string format = "fp32";  // of sums on their way
   // Bytes that travel together: enough that a message's start costs little, and few enough that
-  // the memory it needs is small beside a model's.
+  // the memory it needs is small beside a model's and that the first can leave early.
   int64_t bucket_bytes = int64_t{32} << 20;
 };
 

@@ -45,6 +45,8 @@ void Program::launch(const Observer& observer) {
   }
 }
 
+void Program::launch_call(size_t call) { instructions_.at(call)->run(step_, seed_); }
+
 std::vector<InstructionTime> Program::profile(uint64_t step) {
   using Clock = std::chrono::steady_clock;
   std::vector<InstructionTime> times;

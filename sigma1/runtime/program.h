@@ -49,6 +49,9 @@ class Program {
   // The two parts of a run: telling the step, and the kernels, which a device can record.
   void set_step(uint64_t step);
   void launch(const Observer& observer = {});
+  // One of the graph's calls alone, of those whose order is the caller's business.
+  void launch_call(size_t call);
+  size_t calls() const { return instructions_.size(); }
   // Where the device finds the step.
   const uint64_t* step_memory() const { return step_memory_; }
   // The same, timed instruction by instruction.

@@ -99,6 +99,10 @@ void check_u_mup(const TrainConfig& config) {
 void TrainConfig::check_ranks() const {
   expect_one_of("reduce", reduce, {"fp32", "bf16", "fp16"});
   expect_one_of("shard", shard, {"none", "optimiser"});
+  expect_one_of("collectives", collectives, {"needed", "always"});
+  if (!(bucket > 0 && bucket <= 4096)) {
+    throw Error("bucket: expected MB above 0 and up to 4096, got {}", bucket);
+  }
   if (parts() % world == 0) return;
   throw Error(
       "ranks: expected a number that divides the {} batches of a step (accumulate {} x ranks {}), "

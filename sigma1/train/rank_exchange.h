@@ -7,6 +7,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -26,14 +27,15 @@ StepGraph weight_gather_graph(const TrainConfig& config, const Graph& model);
 
 class RankExchange {
  public:
-  // Throws Error on a device whose ranks cannot talk.
   RankExchange(const TrainConfig& config, const StepGraph& gradients, Store& store);
 
   // Whether this rank makes the parameter's update.
   bool owns(const std::string& parameter) const;
   const Owners& owners() const { return owners_; }
 
-  void sum_gradients();
+  // Runs the program of the gradients and sums them over the ranks: a bucket goes on its way as
+  // soon as all its gradients are there, in the same order everywhere.
+  void sum_gradients(Program& gradients);
   // One rank's bad step is everyone's.
   void agree(uint64_t* bad_step) const;
   void gather_weights();
@@ -41,9 +43,17 @@ class RankExchange {
   MemoryUse memory() const;
 
  private:
+  void find_buckets(const StepGraph& gradients, const Graph& sums);
+  void share_largest(std::span<uint32_t> words) const;
+
   Store& store_;
   Owners owners_;
   std::vector<std::string> histories_;
+  // A bucket is a call of the program of sums. Which one an output of the gradients' graph is in,
+  // and how many there are in each.
+  std::map<std::pair<const Node*, size_t>, size_t> bucket_of_;
+  std::vector<int64_t> bucket_sizes_;
+  std::optional<DeviceBytes> room_;          // for small numbers of all ranks
   std::unique_ptr<Program> sums_, gathers_;  // the second where there are owners
 };
 

@@ -20,14 +20,18 @@ uint32_t checksum(const TrainConfig& config, const Corpus& corpus) {
 }  // namespace
 
 void expect_the_same_everywhere(const Session& session, const Corpus& corpus) {
+  std::string device = session.store().device().name();
   std::vector<std::string> all = gather_texts(
-      ranks(), fmt::format("{} {} {} {}", session.config().to_json(), session.step(),
-                           session.vocabulary().serialize(), checksum(session.config(), corpus)));
+      ranks(), fmt::format("{} {} {} {} {}", session.config().to_json(), session.step(),
+                           session.vocabulary().serialize(), checksum(session.config(), corpus),
+                           device.substr(0, device.find(':'))));
   together(ranks(), [&] {
     for (size_t i = 1; i < all.size(); ++i) {
       if (all[i] == all[0]) continue;
-      throw Error("ranks: expected the same settings, texts and checkpoints, got others in rank {}",
-                  i);
+      throw Error(
+          "ranks: expected the same settings, texts, checkpoints and kind of device, got others in "
+          "rank {}",
+          i);
     }
   });
 }

@@ -5,7 +5,8 @@
 
 namespace sigma1 {
 
-// All ranks call it. Throws Error in all where one has other settings, data or another checkpoint.
+// All ranks call it. Throws Error in all where one has other settings, data, another checkpoint or
+// a CPU where others have a GPU.
 void expect_the_same_everywhere(const Session& session, const Corpus& corpus);
 
 }  // namespace sigma1

@@ -94,7 +94,7 @@ void Session::build() {
   }
   StepGraph gradients = gradient_graph(config_, alignment_);
   gradients_ = std::make_unique<Program>(gradients.graph, store_, gradients.stored, seed);
-  if (config_.world > 1) exchange_ = std::make_unique<RankExchange>(config_, gradients, store_);
+  if (config_.meets_ranks()) exchange_ = std::make_unique<RankExchange>(config_, gradients, store_);
   StepGraph whole_update = update_graph(config_, alignment_), update = whole_update;
   bool shares = exchange_ && !exchange_->owners().empty();
   if (shares) {
@@ -106,7 +106,7 @@ void Session::build() {
   for (const auto& [output, name] : gradients.stored) {
     if (name.ends_with("/amax_history")) kept_.push_back(kept_tensor(store_, name));
   }
-  exchange_ ? record_ranks() : record();
+  record();
 }
 
 void Session::demote(const std::string& product) {
@@ -123,50 +123,33 @@ void Session::record() {
   const Device& device = store_.device();
   bad_step_.emplace(device, static_cast<int64_t>(sizeof(uint64_t)));
   auto* bad_step = reinterpret_cast<uint64_t*>(bad_step_->data());
-  std::vector<Buffer> gradients;
-  for (const std::string& name : parameters_) gradients.push_back(store_.at(gradient_name(name)));
-  std::vector<Buffer> loss{gradients_->output("loss")};
-  auto update = [=, this, numbers = gradients](std::span<const Buffer> more) {
-    std::vector<Buffer> all(more.begin(), more.end());
-    all.insert(all.end(), numbers.begin(), numbers.end());
-    store_.device().when_finite(all, update_->step_memory(), bad_step, [&] { update_->launch(); });
-  };
-  if (config_.own_parts() == 1) {
+  std::vector<Buffer> loss{gradients_->output("loss")}, numbers = loss;
+  for (const std::string& name : parameters_) {
+    bool owns = !exchange_ || exchange_->owns(name);
+    if (owns) numbers.push_back(store_.at(gradient_name(name)));
+  }
+  if (config_.own_parts() > 1) {
     gradients_work_ = device.record([=, this] {
       gradients_->launch();
-      update(loss);
+      store_.device().when_finite(loss, update_->step_memory(), bad_step, {});
     });
-    return;
   }
-  gradients_work_ = device.record([=, this] {
-    gradients_->launch();
-    store_.device().when_finite(loss, update_->step_memory(), bad_step, [] {});
+  step_work_ = device.record([=, this] {
+    exchange_ ? exchange_->sum_gradients(*gradients_) : gradients_->launch();
+    update_when_finite(numbers, bad_step);
   });
-  update_work_ = device.record([=] { update({}); });
 }
 
-// Where ranks meet, all of them have to come by, whatever one has found.
-void Session::record_ranks() {
+// Where ranks meet, all of them have to come by, whatever one has found. Weights that nobody
+// updated are gathered as they are.
+void Session::update_when_finite(std::span<const Buffer> numbers, uint64_t* bad_step) {
   const Device& device = store_.device();
-  bad_step_.emplace(device, static_cast<int64_t>(sizeof(uint64_t)));
-  auto* bad_step = reinterpret_cast<uint64_t*>(bad_step_->data());
-  std::vector<Buffer> loss{gradients_->output("loss")}, sums;
-  for (const std::string& name : parameters_) {
-    if (exchange_->owns(name)) sums.push_back(store_.at(gradient_name(name)));
-  }
-  gradients_work_ = device.record([=, this] {
-    gradients_->launch();
-    store_.device().when_finite(loss, update_->step_memory(), bad_step, [] {});
-  });
-  update_work_ = device.record([=, this] {
-    exchange_->sum_gradients();
-    store_.device().when_finite(sums, update_->step_memory(), bad_step, [] {});
-    exchange_->agree(bad_step);
-    store_.device().when_finite({}, update_->step_memory(), bad_step, [this] {
-      update_->launch();
-      exchange_->gather_weights();
-    });
-  });
+  auto update = [this] { update_->launch(); };
+  if (!exchange_) return device.when_finite(numbers, update_->step_memory(), bad_step, update);
+  device.when_finite(numbers, update_->step_memory(), bad_step, {});
+  exchange_->agree(bad_step);
+  device.when_finite({}, update_->step_memory(), bad_step, update);
+  exchange_->gather_weights();
 }
 
 bool Session::scales_by_itself() const {
@@ -214,12 +197,12 @@ void Session::start_step() {
     ModelBatch batch = step_batch(config_, *corpus_, step_, part);
     write_batch(store_, batch);
     gradients_->set_step(static_cast<uint64_t>(step_ * config_.parts() + part));
-    gradients_work_->run();
+    bool is_last = i + 1 == config_.own_parts();
+    (is_last ? step_work_ : gradients_work_)->run();
     started.losses.push_back(
         device.read_later({bytes(gradients_->output("loss").data, sizeof(float))}));
     started.weights.push_back(batch.loss_weight);
   }
-  if (update_work_) update_work_->run();
   started.bad_step = device.read_later({bytes(bad_step_->data(), sizeof(uint64_t))});
   started_.push_back(std::move(started));
   ++step_;
@@ -230,6 +213,8 @@ StepResult Session::finish_step() {
   Started oldest = std::move(started_.front());
   started_.pop_front();
   StepResult result = oldest.result;
+  // Who waits for a GPU does not see that another rank has stopped; who waits for the rank does.
+  if (exchange_ && &store_.device() != &cpu_device()) barrier(ranks());
   for (size_t i = 0; i < oldest.losses.size(); ++i) {
     float loss = 0;
     oldest.losses[i]->wait(&loss);

@@ -96,8 +96,8 @@ class Session {
  private:
   void initialise();
   void build();
-  void record_ranks();
   void record();
+  void update_when_finite(std::span<const Buffer> numbers, uint64_t* bad_step);
   void restore(const Checkpoint& checkpoint);
   void write_inputs();
   bool scales_by_itself() const;
@@ -110,9 +110,8 @@ class Session {
   Alignment alignment_;
   Store store_;
   std::unique_ptr<Program> gradients_, update_, evaluation_;
-  // A step: gradients of a batch and, after the last, the update. Where a batch is all, they are
-  // one.
-  std::unique_ptr<Recording> gradients_work_, update_work_;
+  // A step: gradients of each batch but the last, then those of the last and the update.
+  std::unique_ptr<Recording> gradients_work_, step_work_;
   std::optional<DeviceBytes> bad_step_;  // the first step that was not finite, from 1; else 0
   struct Started {
     StepResult result;
@@ -122,7 +121,7 @@ class Session {
   };
   std::deque<Started> started_;
   LossScaler scaler_;
-  std::unique_ptr<RankExchange> exchange_;  // where there are several ranks
+  std::unique_ptr<RankExchange> exchange_;  // where ranks meet
   std::vector<std::string> parameters_;
   std::vector<KeptTensor> kept_;  // what a checkpoint holds
   int64_t step_ = 0;

@@ -47,13 +47,15 @@ struct TrainConfig {
   int64_t accumulate = 1;
   // A step's batches are accumulate × ranks, whoever computes them: `ranks` is what the run was
   // started with, `world` the processes there are now.
-  int64_t ranks = 0;                  // 0: as many as there are when the run begins
-  int64_t world = 1;                  // no setting: a session finds it
-  std::string reduce = "fp32";        // what gradients travel in between ranks: fp32, bf16, fp16
-  std::string shard = "none";         // or optimiser: each rank keeps a share of its state
-  int64_t rank_timeout = 60;          // seconds
-  std::string recompute = "none";     // norms, activations, blocks
-  std::string dispatch = "measured";  // or none
+  int64_t ranks = 0;                   // 0: as many as there are when the run begins
+  int64_t world = 1;                   // no setting: a session finds it
+  std::string reduce = "fp32";         // what gradients travel in between ranks: fp32, bf16, fp16
+  std::string shard = "none";          // or optimiser: each rank keeps a share of its state
+  double bucket = 32;                  // MB of gradients that travel together
+  int64_t rank_timeout = 60;           // seconds
+  std::string collectives = "needed";  // or always: one rank meets itself, as several would
+  std::string recompute = "none";      // norms, activations, blocks
+  std::string dispatch = "measured";   // or none
   int64_t seed = 0;
 
   int64_t evaluate_every = 0;  // 0: an eighth of the steps
@@ -88,6 +90,9 @@ struct TrainConfig {
   // Batches whose gradients make one step, and those of them that one rank computes.
   int64_t parts() const { return accumulate * (ranks > 0 ? ranks : 1); }
   int64_t own_parts() const { return parts() / world; }
+
+  // Whether a step's gradients go through collectives.
+  bool meets_ranks() const { return world > 1 || collectives == "always"; }
 
   // Whether the model can be trained; others are layers to look at.
   bool reads_text() const;

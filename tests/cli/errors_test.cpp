@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "sigma1/backend/devices.h"
+#include "sigma1/base/communicator.h"
 #include "tests/cli/run_program.h"
 
 namespace sigma1 {
@@ -126,12 +128,16 @@ TEST(Help, ShowsAnExample) {
   }
 }
 
-TEST(Version, NamesTheProgram) {
+TEST(Version, NamesTheProgramAndWhatItWasBuiltWith) {
   ProgramResult result = run_program({"--version"});
   EXPECT_EQ(result.exit_code, 0);
   EXPECT_EQ(result.err, "");
   EXPECT_TRUE(result.out.starts_with("sigma1 ")) << result.out;
   EXPECT_EQ(lines_of(result.out).size(), 1U);
+  for (auto [name, has] :
+       {std::pair{"MPI", has_mpi()}, {"CUDA", has_cuda()}, {"NCCL", has_nccl()}}) {
+    EXPECT_EQ(result.out.find(name) != std::string::npos, has) << result.out;
+  }
 }
 
 }  // namespace

@@ -6,7 +6,7 @@
 #include "sigma1/backend/cuda/device.h"
 #include "sigma1/backend/devices.h"
 #include "sigma1/train/model_scales.h"
-#include "sigma1/train/session.h"
+#include "tests/gpu/session_case.h"
 
 namespace sigma1 {
 namespace {
@@ -18,45 +18,7 @@ class CudaSession : public testing::Test {
   }
 
   static TrainConfig config(const std::string& context, const std::string& precision) {
-    TrainConfig made;
-    made.size.context = context;
-    made.size.depth = 2;
-    made.size.width = 64;
-    made.size.hidden = 128;
-    made.size.batch = 4;
-    made.size.time = 48;
-    made.context = 8;
-    made.precision = precision;
-    made.dispatch = "none";  // or products so small would be of 16 bits
-    made.steps = 50;
-    return made;
-  }
-
-  static std::vector<double> losses(Session& session, int steps) {
-    std::vector<double> all;
-    for (int i = 0; i < steps; ++i) all.push_back(session.train_step().loss);
-    return all;
-  }
-
-  // As the trainer runs them: several under way at once.
-  static std::vector<double> losses_ahead(Session& session, int steps) {
-    std::vector<double> all;
-    for (int i = 0; i < steps; ++i) {
-      session.start_step();
-      if (session.ahead() == session.most_ahead()) all.push_back(session.finish_step().loss);
-    }
-    while (session.ahead() > 0) all.push_back(session.finish_step().loss);
-    return all;
-  }
-
-  static std::vector<std::vector<std::byte>> tensors_of(const Session& session) {
-    std::vector<std::vector<std::byte>> all;
-    for (const std::string& name : session.store().names()) {
-      if (name.ends_with("weight") || name.ends_with("moment")) {
-        all.push_back(session.store().read_bytes(name));
-      }
-    }
-    return all;
+    return small_config(context, precision);
   }
 
   const Corpus corpus = random_corpus(60, 4000, 3);

@@ -160,6 +160,64 @@ TEST(RanksTest, SharingTheOptimisersStateChangesNoBitAndNeedsLess) {
   }
 }
 
+// A rank alone that looks around whenever it is to send something.
+class Watching : public Communicator {
+ public:
+  std::function<void()> look = [] {};
+  int rank() const override { return 0; }
+  int size() const override { return 1; }
+  void exchange(std::span<const Piece> sends, std::span<const Piece> receives) override {
+    look();
+    if (sends[0].data == receives[0].data) return;
+    std::copy_n(sends[0].data, sends[0].bytes, receives[0].data);
+  }
+  [[noreturn]] void abort(int) override { std::terminate(); }
+};
+
+TEST(RanksTest, BucketsLeaveWhileBackwardIsUnderWay) {
+  TrainConfig config = tiny_config({{"model", "gpt"}, {"depth", "4"}, {"collectives", "always"}});
+  config.bucket = 0x1p-10;
+  Corpus corpus = tiny_corpus();
+  Watching alone;
+  UseRanks use(alone);
+  Session session(config, corpus);
+  auto zeros = [&] {
+    return std::ranges::count_if(parameters_of(session), [&](const auto& name) {
+      std::vector<float> gradient = session.store().read(gradient_name(name));
+      return std::ranges::all_of(gradient, [](float each) { return each == 0; });
+    });
+  };
+  std::vector<int64_t> missing;  // gradients, at each exchange
+  alone.look = [&] { missing.push_back(zeros()); };
+  session.start_step();
+  alone.look = [] {};
+  session.finish_step();
+  ASSERT_GT(missing.size(), 8U);
+  EXPECT_GT(missing.front(), std::ssize(parameters_of(session)) / 2);
+  EXPECT_EQ(missing.back(), zeros());
+  EXPECT_TRUE(std::ranges::is_sorted(missing, std::greater()));
+}
+
+TEST(RanksTest, NeitherBucketsNorMeetingOneselfChangeABit) {
+  TrainConfig config =
+      tiny_config({{"method", "unit"}, {"precision", "fp16"}, {"accumulate", "2"}});
+  for (const char* shard : {"none", "optimiser"}) {
+    config.shard = shard;
+    config.bucket = 32;
+    Trained one_bucket = train_ranks(2, config, 5);
+    config.bucket = 0x1p-10;  // a KB
+    Trained many = train_ranks(2, config, 5);
+    EXPECT_EQ(many.losses, one_bucket.losses);
+    EXPECT_TRUE(many.tensors == one_bucket.tensors);
+    Trained alone = train_ranks(1, config, 5);
+    config.collectives = "always";
+    Trained meets_itself = train_ranks(1, config, 5);
+    EXPECT_EQ(meets_itself.losses, alone.losses);
+    EXPECT_TRUE(meets_itself.tensors == alone.tensors);
+    config.collectives = "needed";
+  }
+}
+
 TEST(RanksTest, AConfigSaysHowManyRanksAStepIsMadeFor) {
   TrainConfig config = tiny_config({{"ranks", "4"}, {"method", "unit"}});
   Trained planned = train_ranks(1, config, 4);

@@ -1,5 +1,7 @@
 // The command line: hands argv to the subcommand it names and turns failure into one line on
 // stderr and an exit code: 2 for what the user can mend, 70 for a bug of ours.
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
@@ -12,6 +14,7 @@
 #include <thread>
 #include <vector>
 
+#include "sigma1/backend/devices.h"
 #include "sigma1/base/communicator.h"
 #include "sigma1/base/error.h"
 #include "sigma1/base/machine.h"
@@ -43,8 +46,18 @@ void finish_output() {
     throw Error("cannot write to standard output: {}", std::strerror(errno));
 }
 
+// "sigma1 0.1.0 with MPI, CUDA"
+std::string version_and_parts() {
+  std::vector<std::string> parts;
+  if (has_mpi()) parts.emplace_back("MPI");
+  if (has_cuda()) parts.emplace_back("CUDA");
+  if (has_nccl()) parts.emplace_back("NCCL");
+  return fmt::format("sigma1 {}{}{}", version(), parts.empty() ? "" : " with ",
+                     fmt::join(parts, ", "));
+}
+
 void add_commands(CLI::App& app) {
-  app.set_version_flag("--version", "sigma1 " + version());
+  app.set_version_flag("--version", version_and_parts());
   app.require_subcommand(1);
   app.footer(
       "`sigma1 COMMAND --help` shows a command's options and examples.\n\n"

@@ -92,7 +92,7 @@ class CpuDevice : public Device {
   void when_finite(std::span<const Buffer> numbers, const uint64_t* step, uint64_t* bad_step,
                    const std::function<void()>& body) const override {
     if (*bad_step == 0 && !std::ranges::all_of(numbers, is_finite)) *bad_step = *step + 1;
-    if (*bad_step == 0) body();
+    if (*bad_step == 0 && body) body();
   }
   std::unique_ptr<Readout> read_later(std::vector<std::span<const std::byte>> from) const override {
     return std::make_unique<CpuReadout>(from);

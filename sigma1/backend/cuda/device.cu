@@ -5,9 +5,11 @@
 #include <mutex>
 
 #include "sigma1/backend/cuda/attention_parts.cuh"
+#include "sigma1/backend/cuda/collective.cuh"
 #include "sigma1/backend/cuda/eight_bits.cuh"
 #include "sigma1/backend/cuda/grouping.cuh"
 #include "sigma1/backend/cuda/kernel_table.h"
+#include "sigma1/backend/cuda/rank_link.cuh"
 #include "sigma1/backend/cuda/recording.cuh"
 #include "sigma1/backend/cuda/stream.cuh"
 #include "sigma1/backend/cuda/tensor_stats.cuh"
@@ -105,6 +107,14 @@ class CudaDevice : public Device {
   }
   std::unique_ptr<Readout> read_later(std::vector<std::span<const std::byte>> from) const override {
     return std::make_unique<cuda::CudaReadout>(from);
+  }
+
+  void beside(const std::function<void()>& collectives) const override {
+    cuda::beside(collectives);
+  }
+  void join() const override { cuda::join(); }
+  void share_largest(std::span<uint32_t> words, std::span<std::byte> room) const override {
+    cuda::share_largest(words, room);
   }
 
  private:

@@ -7,6 +7,8 @@
 namespace sigma1::cuda {
 namespace {
 
+thread_local CudaRecording* being_made = nullptr;
+
 // Tensors are cut into pieces for a block each.
 constexpr int kMostViews = 256, kPiece = 8192;
 
@@ -72,8 +74,16 @@ __global__ void find_non_finite(const __grid_constant__ Numbers numbers, const u
   if (condition) cudaGraphSetConditional(condition, 0);
 }
 
+__global__ void find_bad_step(const uint64_t* bad_step, cudaGraphConditionalHandle condition) {
+  if (*bad_step != 0) cudaGraphSetConditional(condition, 0);
+}
+
 void launch_checks(std::span<const Buffer> buffers, const uint64_t* step, uint64_t* bad_step,
                    cudaGraphConditionalHandle condition) {
+  if (buffers.empty() && condition) {
+    find_bad_step<<<1, 1, 0, stream()>>>(bad_step, condition);
+    check(cudaGetLastError(), "looking for a bad step");
+  }
   Numbers numbers;
   for (size_t i = 0; i < buffers.size(); ++i) {
     numbers.add(view_of(buffers[i], true));
@@ -132,7 +142,7 @@ void append_conditional(cudaGraphConditionalHandle condition, const std::functio
 void when_finite(std::span<const Buffer> numbers, const uint64_t* step, uint64_t* bad_step,
                  const std::function<void()>& body) {
   Capture capture(stream());
-  if (capture.graph) {
+  if (capture.graph && body) {
     cudaGraphConditionalHandle condition{};
     check(
         cudaGraphConditionalHandleCreate(&condition, capture.graph, 1, cudaGraphCondAssignDefault),
@@ -141,15 +151,12 @@ void when_finite(std::span<const Buffer> numbers, const uint64_t* step, uint64_t
     return append_conditional(condition, body);
   }
   launch_checks(numbers, step, bad_step, 0);
+  if (!body) return;
   uint64_t bad = 0;
   check(cudaMemcpyAsync(&bad, bad_step, sizeof(bad), cudaMemcpyDeviceToHost, stream()),
         "asking for results");
   Stream::of_thread().wait();
   if (bad == 0) body();
-}
-
-CudaRecording::~CudaRecording() {
-  if (graph_) cudaGraphExecDestroy(graph_);
 }
 
 void CudaRecording::run() {
@@ -158,24 +165,47 @@ void CudaRecording::run() {
     ran_ = true;
     return;
   }
-  if (graph_ == nullptr) record();
-  check(cudaGraphLaunch(graph_, stream()), "running a graph");
+  if (parts_.empty()) record();
+  for (const Part& part : parts_) {
+    check(cudaGraphLaunch(part.graph.get(), stream()), "running a graph");
+    if (part.host_work) part.host_work();
+  }
 }
 
 void CudaRecording::record() {
-  cudaGraph_t graph = nullptr;
-  cudaStream_t from = stream();
-  check(cudaStreamBeginCapture(from, cudaStreamCaptureModeThreadLocal), "recording");
+  being_made = this;
   try {
+    begin();
     work_();
+    end({});
   } catch (...) {
-    cudaStreamEndCapture(from, &graph);
+    being_made = nullptr;
+    parts_.clear();
+    cudaGraph_t graph = nullptr;
+    cudaStreamEndCapture(stream(), &graph);
     if (graph) cudaGraphDestroy(graph);
     throw;
   }
-  check(cudaStreamEndCapture(from, &graph), "recording");
-  check(cudaGraphInstantiate(&graph_, graph, 0), "making a graph ready");
+  being_made = nullptr;
+}
+
+void CudaRecording::begin() const {
+  check(cudaStreamBeginCapture(stream(), cudaStreamCaptureModeThreadLocal), "recording");
+}
+
+void CudaRecording::end(std::function<void()> host_work) {
+  cudaGraph_t graph = nullptr;
+  cudaGraphExec_t ready = nullptr;
+  check(cudaStreamEndCapture(stream(), &graph), "recording");
+  check(cudaGraphInstantiate(&ready, graph, 0), "making a graph ready");
+  parts_.push_back({decltype(Part::graph)(ready), std::move(host_work)});
   check(cudaGraphDestroy(graph), "recording");
+}
+
+void between_graphs(std::function<void()> host_work) {
+  if (being_made == nullptr) return host_work();
+  being_made->end(std::move(host_work));
+  being_made->begin();
 }
 
 }  // namespace sigma1::cuda
