@@ -55,6 +55,18 @@ TEST_F(RankRuns, TwoAndFourRanksTrainAsOneThatAccumulates) {
   }
 }
 
+// What an exchange costs stands in the run's metrics, and the doctor tells it.
+TEST_F(RankRuns, TheDoctorTellsWhatTravels) {
+  ASSERT_EQ(run_any_program(mpirun(2, train({"--set", "reduce=fp16"}))).exit_code, 0);
+  nlohmann::json traffic = json_from({"doctor", run(), "--threads", "1"})["between_ranks"];
+  EXPECT_EQ(traffic["ranks"], 2);
+  EXPECT_EQ(traffic["most_sent"], traffic["gradient_bytes"]);
+  EXPECT_GT(traffic["exchange_seconds"], 0);
+  EXPECT_LT(traffic["share_of_step"], 1);
+  ProgramResult text = run_program({"doctor", run(), "--threads", "1"});
+  EXPECT_NE(text.out.find("Between 2 ranks in one step: "), std::string::npos) << text.out;
+}
+
 TEST_F(RankRuns, AUsersErrorIsToldOnce) {
   for (const Words& wrong :
        {Words{"--set", "rate=-1"}, Words{"--set", "train=/nowhere"}, Words{"--nonsense"},
