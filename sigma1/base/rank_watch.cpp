@@ -11,6 +11,11 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
+int64_t milliseconds_now() {
+  return std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now().time_since_epoch())
+      .count();
+}
+
 bool is_gone(pid_t process) { return kill(process, 0) != 0 && errno == ESRCH; }
 
 }  // namespace
@@ -32,12 +37,14 @@ RankSign& RankWatch::own() const {
 }
 
 int RankWatch::awaited() const {
+  constexpr int64_t kRunsWithin = 1000;  // milliseconds
   int awaited = own_rank_;
   for (size_t hops = 0; hops < all_.size(); ++hops) {
     auto found = std::ranges::find(all_, awaited, &Neighbour::rank);
-    int next = found == all_.end() ? RankSign::kNobody : found->sign->waits_for.load();
-    if (next == RankSign::kNobody) break;
-    awaited = next;
+    if (found == all_.end() || found->sign->waits_for == RankSign::kNobody) break;
+    bool runs = awaited == own_rank_ || milliseconds_now() - found->sign->beat < kRunsWithin;
+    if (!runs) break;
+    awaited = found->sign->waits_for;
   }
   return awaited;
 }
@@ -49,7 +56,7 @@ void RankWatch::look(const std::stop_token& stop) {
   std::vector<Seen> seen(all_.size());
   Clock::time_point last = Clock::now();
   while (!stop.stop_requested()) {
-    ++own().beats;
+    own().beat = milliseconds_now();
     Clock::time_point now = Clock::now();
     Seconds passed = std::min<Seconds>(now - last, kLongestLook);
     last = now;
@@ -67,9 +74,9 @@ void RankWatch::look(const std::stop_token& stop) {
 std::string RankWatch::judge(const Neighbour& neighbour, Seen& seen, Seconds passed) const {
   // A launcher that ends a job kills all, this one too: it should not call that a loss.
   constexpr Seconds kOutlived(0.25);
-  bool is_silent = seen.beats == neighbour.sign->beats;
-  seen.silent = is_silent ? seen.silent + passed : Seconds(0);
-  seen.beats = neighbour.sign->beats;
+  int64_t beat = neighbour.sign->beat;
+  seen.silent = beat == seen.beat ? seen.silent + passed : Seconds(0);
+  seen.beat = beat;
   bool gone = neighbour.process != 0 && is_gone(neighbour.process);
   seen.gone = gone ? seen.gone + passed : Seconds(0);
   if (seen.gone > kOutlived) {

@@ -17,7 +17,7 @@ namespace sigma1 {
 // What a rank shows of itself, in memory that all ranks of a machine see.
 struct RankSign {
   static constexpr int kNobody = -1;
-  std::atomic<int64_t> beats = 0;  // as long as it runs
+  std::atomic<int64_t> beat = 0;  // when it last ran, by the machine's clock, in milliseconds
   std::atomic<int> waits_for = kNobody;
   std::atomic<bool> left = false;  // of its own accord: it has said why
   std::atomic<bool> told = false;  // in the first one's: somebody has told of a lost rank
@@ -41,7 +41,7 @@ class RankWatch {
   // Seconds after which a process that does not run is lost.
   void set_timeout(double seconds) { timeout_ = seconds; }
   // What this rank waits for, a rank or kNobody; and who it is in truth, since that one may be
-  // waiting for another.
+  // waiting for another. One that does not run waits for nobody.
   void wait_for(int rank) { own().waits_for = rank; }
   int awaited() const;
   // Others shall not miss this rank.
@@ -52,7 +52,7 @@ class RankWatch {
  private:
   using Seconds = std::chrono::duration<double>;
   struct Seen {
-    int64_t beats = 0;
+    int64_t beat = 0;
     Seconds silent{0}, gone{0};
   };
   RankSign& own() const;
