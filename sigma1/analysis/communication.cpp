@@ -21,16 +21,16 @@ int64_t bytes_of(const Node& node, Value input) {
 }
 
 // An owner is sent every other rank's part, or sends its own to every other rank.
-int64_t most_sent_of_owned(const Node& node, int64_t world) {
+void count_owned(const Node& node, int64_t world, CollectiveCost& cost) {
   std::vector<int64_t> owned(static_cast<size_t>(world), 0);
   const auto& owners = node.attributes.get<std::vector<int64_t>>("owners");
-  int64_t total = 0;
   for (size_t i = 0; i < owners.size(); ++i) {
     owned[static_cast<size_t>(owners[i])] += bytes_of(node, node.inputs[i]);
-    total += bytes_of(node, node.inputs[i]);
   }
-  if (node.op == &reduce_scatter_op) return total - *std::ranges::min_element(owned);
-  return (world - 1) * *std::ranges::max_element(owned);
+  auto [least, most] = std::ranges::minmax(owned);
+  cost.most_sent = (world - 1) * most;
+  cost.most_received = cost.bytes - least;
+  if (node.op == &reduce_scatter_op) std::swap(cost.most_sent, cost.most_received);
 }
 
 CollectiveCost cost_of(const Node& node) {
@@ -42,9 +42,12 @@ CollectiveCost cost_of(const Node& node) {
     cost.numbers += input.type().count();
     cost.bytes += bytes_of(node, input);
   }
+  if (node.op != &all_reduce_op) {
+    count_owned(node, world, cost);
+    return cost;
+  }
   // All but the own share, which it adds up; then its sums to all others.
-  cost.most_sent = node.op == &all_reduce_op ? 2 * (cost.bytes - cost.bytes / world)
-                                             : most_sent_of_owned(node, world);
+  cost.most_sent = cost.most_received = 2 * (cost.bytes - cost.bytes / world);
   return cost;
 }
 

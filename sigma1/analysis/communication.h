@@ -14,8 +14,9 @@ struct CollectiveCost {
   std::string_view op;
   std::string format;  // what travels; "stored" where that is how each tensor is stored
   int64_t tensors = 0, numbers = 0;
-  int64_t bytes = 0;      // of all its tensors, in that format
-  int64_t most_sent = 0;  // by the rank that sends most, to all others together
+  int64_t bytes = 0;  // of all its tensors, in that format
+  // By the rank that sends most to all others together, and by the one that gets most from them.
+  int64_t most_sent = 0, most_received = 0;
 };
 
 // In the graph's order.

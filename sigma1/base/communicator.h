@@ -31,11 +31,20 @@ class Communicator {
 
   // From now on a rank that is waited for longer than this ends all.
   virtual void set_timeout(double) {}
+  // From now on, or no longer, one may have work of its own while others wait, as a checkpoint:
+  // they wait kLongWork times as long. All ranks call it.
+  static constexpr double kLongWork = 10;
+  virtual void expect_long_work(bool) {}
   // Ends every rank, at once.
   [[noreturn]] virtual void abort(int exit_code) = 0;
 
   // Whether an error was thrown in all ranks, so that one of them may tell it and all may leave.
   bool failed_together() const { return failed_together_; }
+  // That this rank has spent in exchanges, waiting for others included.
+  double exchange_seconds() const { return exchange_seconds_; }
+
+ protected:
+  double exchange_seconds_ = 0;
 
  private:
   friend void together(Communicator&, const std::function<void()>&);

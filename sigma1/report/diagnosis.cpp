@@ -181,7 +181,8 @@ Diagnosis diagnose(const DiagnosisInput& input) {
                   .limit = input.limit,
                   .methods = {},
                   .products_to_keep = products_to_keep(input),
-                  .cost = input.cost};
+                  .cost = input.cost,
+                  .traffic = input.traffic};
   for (const MethodScales& scales : input.methods) {
     found.methods.push_back(diagnose_method(scales, input.methods.front(), input.limit));
   }

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "sigma1/analysis/scaling_cost.h"
+#include "sigma1/report/rank_traffic.h"
 #include "sigma1/runtime/probe.h"
 
 namespace sigma1 {
@@ -22,6 +23,7 @@ struct DiagnosisInput {
   double limit = 0.01;    // share of a tensor's numbers that may be lost
   std::vector<MethodScales> methods;
   StepScalingCost cost;
+  RankTraffic traffic = {};
 };
 
 enum class LossReason { too_small, too_large, not_finite };
@@ -62,6 +64,7 @@ struct Diagnosis {
   // Under unit scaling: products with an 8-bit input that loses more than the limit.
   std::vector<std::string> products_to_keep;
   StepScalingCost cost;
+  RankTraffic traffic = {};
 
   std::string verdict() const;
   // What to give to train; empty when no product is to be kept.

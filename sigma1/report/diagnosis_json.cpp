@@ -55,6 +55,20 @@ Json to_object(const StepScalingCost& cost) {
             {"by_hidden_size", paper.by_hidden_size()}}}};
 }
 
+Json to_object(const RankTraffic& traffic) {
+  Json json{{"ranks", traffic.ranks},
+            {"reduce", traffic.reduce},
+            {"shard", traffic.shard},
+            {"gradient_bytes", traffic.gradient_bytes},
+            {"weight_bytes", traffic.weight_bytes},
+            {"most_sent", traffic.most_sent}};
+  if (traffic.exchange_seconds == 0 || traffic.step_seconds == 0) return json;
+  json["exchange_seconds"] = traffic.exchange_seconds;
+  json["step_seconds"] = traffic.step_seconds;
+  json["share_of_step"] = traffic.share();
+  return json;
+}
+
 }  // namespace
 
 std::string Diagnosis::to_json() const {
@@ -67,6 +81,7 @@ std::string Diagnosis::to_json() const {
             {"products_to_keep", products_to_keep},
             {"setting", setting()},
             {"cost", to_object(cost)}};
+  if (traffic.ranks > 1) json["between_ranks"] = to_object(traffic);
   return json.dump(2) + "\n";
 }
 

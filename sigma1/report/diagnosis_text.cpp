@@ -145,6 +145,21 @@ std::string cost_text(const StepScalingCost& cost) {
   return text;
 }
 
+std::string traffic_text(const RankTraffic& traffic) {
+  if (traffic.ranks == 1) return "";
+  std::string text = fmt::format(
+      "\nBetween {} ranks in one step: 10^6 bytes of gradients in {}: {}; of weights from their "
+      "owners: {}; a rank sends at most {}.\n",
+      traffic.ranks, traffic.reduce, millions(traffic.gradient_bytes),
+      millions(traffic.weight_bytes), millions(traffic.most_sent));
+  if (traffic.exchange_seconds == 0 || traffic.step_seconds == 0) return text;
+  return fmt::format(
+      "{}That takes {:.3g} ms of a step's {:.3g} ms, {}, waiting for slower ranks included "
+      "(medians "
+      "of the run).\n",
+      text, 1e3 * traffic.exchange_seconds, 1e3 * traffic.step_seconds, percent(traffic.share()));
+}
+
 }  // namespace
 
 std::string Diagnosis::verdict() const {
@@ -158,7 +173,8 @@ std::string Diagnosis::verdict() const {
 std::string Diagnosis::to_text() const {
   std::string text = verdict() + "\n";
   for (const MethodDiagnosis& method : methods) text += "\n" + worst_tensors(method, limit);
-  return fmt::format("{}\n{}\n{}\n{}", text, scales(*this), products(*this), cost_text(cost));
+  return fmt::format("{}\n{}\n{}\n{}{}", text, scales(*this), products(*this), cost_text(cost),
+                     traffic_text(traffic));
 }
 
 }  // namespace sigma1

@@ -116,6 +116,15 @@ void prepare_folder(const Session& session, TrainConfig config, const RunOptions
   write_file((options.folder / "machine.json").string(), machine_json(*options.device) + "\n");
 }
 
+// The first rank probes and writes checkpoints while the others wait.
+class LongWork {
+ public:
+  LongWork() { ranks().expect_long_work(true); }
+  ~LongWork() { ranks().expect_long_work(false); }
+  LongWork(const LongWork&) = delete;
+  LongWork& operator=(const LongWork&) = delete;
+};
+
 class Run {
  public:
   Run(Session& session, const Corpus& corpus, const RunOptions& options)
@@ -141,14 +150,16 @@ class Run {
   RunResult run() {
     RunResult result;
     if (session_.step() == 0) look();
+    ranks().expect_long_work(false);
     bool stopped = false;
     while (session_.step() < config_.steps && !stopped) {
-      session_.start_step();
+      start_step();
       stopped = any_rank(ranks(), options_.stop && options_.stop());
       bool pauses = stopped || evaluates() || saves() || any_rank(ranks(), is_look_due());
       // What is done between steps has to see the last one's results.
       while (session_.ahead() >= (pauses ? 1 : session_.most_ahead())) finish_step();
       if (!pauses) continue;
+      LongWork work;
       look();
       if (evaluates()) result.valid = evaluate();
       if (stopped || saves()) {
@@ -183,6 +194,12 @@ class Run {
     if (overrides != config_.matmul_overrides) session_.set_overrides(overrides);
   }
 
+  void start_step() {
+    double before = ranks().exchange_seconds();
+    session_.start_step();
+    exchange_seconds_ = ranks().exchange_seconds() - before;
+  }
+
   // The oldest that is under way.
   void finish_step() {
     int64_t step = session_.step() - session_.ahead() + 1;
@@ -197,14 +214,17 @@ class Run {
           step, fmt::format("skipped, the loss scale goes to {}", session_.loss_scaler().scale));
     }
     if (step % config_.log_every == 0 || step == config_.steps) {
-      files_->metrics.write(step, std::vector<Metric>{{"loss", result.loss},
-                                                      {"lr", result.rate},
-                                                      {"tokens_per_s", tokens / seconds}});
-      files_->events.scalar("loss", step, result.loss);
-      files_->events.scalar("lr", step, result.rate);
-      files_->events.scalar("tokens_per_s", step, tokens / seconds);
+      std::vector<Metric> metrics{
+          {"loss", result.loss}, {"lr", result.rate}, {"tokens_per_s", tokens / seconds}};
+      if (exchange_seconds_ > 0) metrics.push_back({"exchange_s", exchange_seconds_});
+      write(step, metrics);
     }
     show(step, result.loss, tokens, seconds);
+  }
+
+  void write(int64_t step, const std::vector<Metric>& metrics) {
+    files_->metrics.write(step, metrics);
+    for (const Metric& metric : metrics) files_->events.scalar(metric.name, step, metric.value);
   }
 
   void warn(const std::string& text) {
@@ -237,8 +257,7 @@ class Run {
     std::vector<Metric> metrics{{"valid_loss", result.loss},
                                 {"valid_bpc", result.bits_per_character}};
     for (const auto& [name, value] : result.parts) metrics.push_back({"valid_" + name, value});
-    files_->metrics.write(step, metrics);
-    for (const Metric& metric : metrics) files_->events.scalar(metric.name, step, metric.value);
+    write(step, metrics);
     files_->events.flush();
     return result;
   }
@@ -251,7 +270,8 @@ class Run {
   std::optional<ProgressLine> progress_;
   double started_at_, finished_at_;  // the run, and its last step or pause
   int64_t first_step_;
-  double floor_ = 0;  // seconds of a step's matrix products alone
+  double exchange_seconds_ = 0;  // of the step that was started last; 0: not measured
+  double floor_ = 0;             // seconds of a step's matrix products alone
 };
 
 }  // namespace

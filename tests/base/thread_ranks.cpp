@@ -1,6 +1,7 @@
 #include "tests/base/thread_ranks.h"
 
 #include <barrier>
+#include <chrono>
 #include <cstring>
 #include <exception>
 #include <stdexcept>
@@ -24,10 +25,15 @@ class ThreadRank : public Communicator {
   int rank() const override { return rank_; }
   int size() const override { return static_cast<int>(world_.sends.size()); }
   [[noreturn]] void abort(int) override { std::terminate(); }
+  void set_timeout(double seconds) override { timeout_ = seconds; }
+  void expect_long_work(bool expected) override { long_work_ = expected; }
 
   void exchange(std::span<const Piece> sends, std::span<const Piece> receives) override {
+    auto start = std::chrono::steady_clock::now();
     world_.sends[static_cast<size_t>(rank_)] = sends;
     world_.meeting.arrive_and_wait();
+    std::chrono::duration<double> waited = std::chrono::steady_clock::now() - start;
+    exchange_seconds_ += waited.count();
     bool fits = true;
     for (size_t r = 0; r < receives.size(); ++r) {
       const Piece& sent = world_.sends[r][static_cast<size_t>(rank_)];
@@ -37,11 +43,15 @@ class ThreadRank : public Communicator {
     }
     world_.meeting.arrive_and_wait();
     if (!fits) throw std::logic_error("a rank sent more or less than another expects");
+    if (waited.count() > (long_work_ ? kLongWork * timeout_ : timeout_))
+      throw std::logic_error("a rank was waited for too long");
   }
 
  private:
   World& world_;
   int rank_;
+  double timeout_ = 60;
+  bool long_work_ = true;
 };
 
 }  // namespace

@@ -58,6 +58,7 @@ TEST(PlaceCollectives, WithOwnersSumsGoToOneAndWeightsComeFromOne) {
   verify(sums);
   EXPECT_EQ(collective_costs(sums)[0].op, "reduce_scatter");
   EXPECT_EQ(collective_costs(sums)[0].most_sent, 220 - 8);  // by the owner of least
+  EXPECT_EQ(collective_costs(sums)[0].most_received, 2 * 200);
   Graph gathers;
   fill(gathers);
   gather_outputs(gathers, {.world = 3}, owners);
@@ -66,6 +67,7 @@ TEST(PlaceCollectives, WithOwnersSumsGoToOneAndWeightsComeFromOne) {
   EXPECT_EQ(collective_costs(gathers)[0].format, "stored");
   EXPECT_EQ(collective_costs(gathers)[0].bytes, 16 + 12 + 400);
   EXPECT_EQ(collective_costs(gathers)[0].most_sent, 2 * 400);
+  EXPECT_EQ(collective_costs(gathers)[0].most_received, 16 + 400);
 }
 
 TEST(BalancedOwners, GivesTheLargestFirstToWhoHasLeast) {

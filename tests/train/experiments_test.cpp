@@ -115,26 +115,32 @@ TEST(Experiments, WidthsOfUMupClimbTheSameLadders) {
   }
 }
 
-// The paper's table of hyperparameters.
+// The paper's table of hyperparameters; for one process, and for sixteen that share the batch.
 TEST(Experiments, BertIsPretrainedAsInThePaper) {
   for (std::string size : {"base", "large"}) {
     for (int phase : {1, 2}) {
-      std::string path =
-          SIGMA1_EXPERIMENTS "/bert/" + size + "_phase" + std::to_string(phase) + ".json";
-      TrainConfig config = TrainConfig::from_file(path);
-      EXPECT_NO_THROW(config.check()) << path;
-      EXPECT_EQ(config.size.named, size);
-      EXPECT_EQ(config.size.depth, size == "base" ? 12 : 24);
-      EXPECT_EQ(config.size.time, phase == 1 ? 128 : 384);
-      EXPECT_GE(config.size.predictions, std::lround(0.15 * static_cast<double>(config.size.time)));
-      EXPECT_EQ(config.size.batch * config.accumulate, phase == 1 ? 16320 : 4080);
-      EXPECT_EQ(config.rate, phase == 1 ? 0.0045 : 0.0015);
-      EXPECT_EQ(config.steps, phase == 1 ? 28266 : 8437);
-      EXPECT_EQ(config.warmup, phase == 1 ? 2827 : 275);
-      EXPECT_EQ(config.init.empty(), phase == 1);
-      EXPECT_EQ(config.optimiser + " " + config.schedule, "lamb linear");
-      EXPECT_EQ(config.epsilon, 1e-6);
-      EXPECT_EQ(config.weight_decay, 0.01);
+      for (std::string ranks : {"", "_16_ranks"}) {
+        std::string path =
+            SIGMA1_EXPERIMENTS "/bert/" + size + "_phase" + std::to_string(phase) + ranks + ".json";
+        SCOPED_TRACE(path);
+        TrainConfig config = TrainConfig::from_file(path);
+        EXPECT_NO_THROW(config.check());
+        EXPECT_EQ(config.size.named, size);
+        EXPECT_EQ(config.size.depth, size == "base" ? 12 : 24);
+        EXPECT_EQ(config.size.time, phase == 1 ? 128 : 384);
+        EXPECT_GE(config.size.predictions,
+                  std::lround(0.15 * static_cast<double>(config.size.time)));
+        EXPECT_EQ(config.size.batch * config.parts(), phase == 1 ? 16320 : 4080);
+        EXPECT_EQ(config.rate, phase == 1 ? 0.0045 : 0.0015);
+        EXPECT_EQ(config.steps, phase == 1 ? 28266 : 8437);
+        EXPECT_EQ(config.warmup, phase == 1 ? 2827 : 275);
+        EXPECT_EQ(config.init, phase == 1 ? "" : "runs/bert_" + size + "_phase1" + ranks);
+        EXPECT_EQ(config.optimiser + " " + config.schedule, "lamb linear");
+        EXPECT_EQ(config.epsilon, 1e-6);
+        EXPECT_EQ(config.weight_decay, 0.01);
+        EXPECT_EQ(config.ranks, ranks.empty() ? 0 : 16);
+        EXPECT_EQ(config.reduce, ranks.empty() ? "fp32" : "fp16");
+      }
     }
   }
 }

@@ -6,6 +6,8 @@
 #include <mutex>
 
 #include "sigma1/base/communicator.h"
+#include "sigma1/data/bert_instances.h"
+#include "sigma1/train/bert_source.h"
 #include "sigma1/train/run_folder.h"
 #include "tests/base/thread_ranks.h"
 #include "tests/data/temporary_folder.h"
@@ -30,10 +32,15 @@ Tensors parameters(const Session& session) {
   return tensors;
 }
 
+// What the model is judged on.
+Evaluation validate(Session& session, const Corpus& corpus) {
+  return corpus.source ? session.evaluate(*corpus.source) : session.evaluate(corpus.valid);
+}
+
 // `count` ranks for some steps, from a checkpoint where there is one, and saved when asked.
 Trained train_ranks(int count, const TrainConfig& config, int steps,
                     const std::filesystem::path& from = {}, const std::filesystem::path& to = {}) {
-  Corpus corpus = tiny_corpus();
+  Corpus corpus = config.reads_pairs() ? load_bert_corpus(config) : tiny_corpus();
   Trained result;
   result.of_ranks.resize(static_cast<size_t>(count));
   result.kept.resize(static_cast<size_t>(count));
@@ -45,7 +52,7 @@ Trained train_ranks(int count, const TrainConfig& config, int steps,
       session.emplace(latest_checkpoint(from), &corpus);
     }
     std::vector<double> losses = losses_of(*session, steps);
-    Evaluation valid = session->evaluate(corpus.valid);
+    Evaluation valid = validate(*session, corpus);
     if (!to.empty()) session->save(to);
     result.of_ranks[static_cast<size_t>(rank)] = parameters(*session);
     result.kept[static_cast<size_t>(rank)] = session->memory().kept;
@@ -65,22 +72,57 @@ double largest_difference(const std::vector<double>& a, const std::vector<double
 }
 
 // Gradients in fp32 are added in the same order whether ranks or accumulation make them.
+void expect_ranks_are_one_that_accumulates(TrainConfig config) {
+  for (int count : {2, 4}) {
+    SCOPED_TRACE(config.model + " " + config.method + " " + std::to_string(count));
+    config.accumulate = 1;
+    Trained many = train_ranks(count, config, 6);
+    config.accumulate = count;
+    Trained one = train_ranks(1, config, 6);
+    EXPECT_LT(largest_difference(many.losses, one.losses), 1e-6);
+    EXPECT_NEAR(many.valid.loss, one.valid.loss, 1e-6);
+    EXPECT_EQ(many.valid.characters, one.valid.characters);
+    config.accumulate = count / 2;
+    EXPECT_LT(largest_difference(train_ranks(2, config, 6).losses, one.losses), 1e-6);
+  }
+}
+
 TEST(RanksTest, ManyRanksAreOneThatAccumulates) {
   for (const char* model : {"char_lm", "gpt"}) {
     for (const char* method : {"unit", "none"}) {
-      for (int count : {2, 4}) {
-        SCOPED_TRACE(std::string(model) + " " + method + " " + std::to_string(count));
-        TrainConfig config = tiny_config({{"model", model}, {"method", method}});
-        Trained many = train_ranks(count, config, 6);
-        config.accumulate = count;
-        Trained one = train_ranks(1, config, 6);
-        EXPECT_LT(largest_difference(many.losses, one.losses), 1e-6);
-        EXPECT_NEAR(many.valid.loss, one.valid.loss, 1e-6);
-        EXPECT_EQ(many.valid.characters, one.valid.characters);
-        config.accumulate = count / 2;
-        EXPECT_LT(largest_difference(train_ranks(2, config, 6).losses, one.losses), 1e-6);
-      }
+      expect_ranks_are_one_that_accumulates(tiny_config({{"model", model}, {"method", method}}));
     }
+  }
+}
+
+class BertRanks : public TemporaryFolderTest {
+ protected:
+  static constexpr uint32_t kTime = 16, kWords = 60;
+
+  // Pairs of six and seven words that follow one another.
+  std::string pairs() {
+    std::vector<uint16_t> records;
+    for (uint16_t i = 0; i < 60; ++i) {
+      auto word = [&](int k) { return static_cast<uint16_t>(4 + (7 * i + k) % (kWords - 4)); };
+      records.insert(records.end(), {16, 8, static_cast<uint16_t>(i % 2), 1});
+      for (int k = 0; k < 6; ++k) records.push_back(word(k));
+      records.push_back(2);
+      for (int k = 6; k < 13; ++k) records.push_back(word(k + 20 * (i % 2)));
+      records.push_back(2);
+    }
+    std::string path = folder_ / "pairs.bert";
+    write_bert_instances(path, {kTime, kWords, {.pad = 0, .cls = 1, .sep = 2, .mask = 3}}, records);
+    return path;
+  }
+};
+
+TEST_F(BertRanks, ManyAreOneThatAccumulates) {
+  for (const char* method : {"unit", "none"}) {
+    expect_ranks_are_one_that_accumulates(tiny_config({{"model", "bert"},
+                                                       {"method", method},
+                                                       {"train", pairs()},
+                                                       {"optimiser", "lamb"},
+                                                       {"predictions", "3"}}));
   }
 }
 
@@ -287,6 +329,32 @@ TEST_F(RankCheckpoints, GoOnWithTheSameBitsInAsManyRanksAndWithTheSameStepInOthe
       EXPECT_LT(largest_difference(other.losses, resumed.losses), 0.01) << count << " ranks";
     }
     EXPECT_THROW(train_ranks(3, config, 1, folder), Error);
+  }
+}
+
+// The batches of a step are numbered, whoever computes them: a run can grow too.
+TEST_F(RankCheckpoints, GoOnInMoreOrFewerRanksThanTheyWereBegunWith) {
+  TrainConfig config =
+      tiny_config({{"method", "unit"}, {"accumulate", "2"}, {"shard", "optimiser"}});
+  Trained whole = train_ranks(2, config, 8);
+  train_ranks(2, config, 5, {}, folder_ / "two");
+  for (int count : {4, 1}) {
+    SCOPED_TRACE(std::to_string(count) + " ranks");
+    std::filesystem::path there = folder_ / std::to_string(count);
+    Trained other = train_ranks(count, config, 2, folder_ / "two", there);
+    Trained back = train_ranks(2, config, 1, there);
+    other.losses.push_back(back.losses.front());
+    std::vector expected(whole.losses.begin() + 5, whole.losses.end());
+    EXPECT_LT(largest_difference(other.losses, expected), 1e-6);
+    EXPECT_NEAR(back.valid.loss, whole.valid.loss, 1e-6);
+  }
+  try {
+    train_ranks(3, config, 1, folder_ / "two");
+    ADD_FAILURE() << "3 ranks share 4 batches";
+  } catch (const Error& error) {
+    EXPECT_STREQ(error.what(),
+                 "ranks: expected a number that divides the 4 batches of a step (accumulate 2 x "
+                 "ranks 2), got 3");
   }
 }
 

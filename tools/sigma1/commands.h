@@ -24,6 +24,7 @@ void add_import(CLI::App& app);
 void add_inspect(CLI::App& app);
 void add_memory(CLI::App& app);
 void add_ops(CLI::App& app);
+void add_plan(CLI::App& app);
 void add_quantize(CLI::App& app);
 void add_report(CLI::App& app);
 void add_scales(CLI::App& app);

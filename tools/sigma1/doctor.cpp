@@ -1,5 +1,7 @@
 // `sigma1 doctor`: in words, where a model would lose its bits, what unit scaling makes of it, and
-// what the scaling costs.
+// what the scaling and an exchange between ranks cost.
+#include <filesystem>
+
 #include "sigma1/backend/devices.h"
 #include "sigma1/base/error.h"
 #include "sigma1/base/parallel.h"
@@ -33,6 +35,10 @@ void run(const Options& options) {
   }
   source.tell_text();
   input.cost = step_scaling_cost(source.config("unit"));
+  TrainConfig config = source.config("unit");
+  input.traffic = std::filesystem::is_directory(options.source)
+                      ? rank_traffic(config, options.source)
+                      : rank_traffic(config);
   Diagnosis diagnosis = diagnose(input);
   fmt::print("{}", options.json ? diagnosis.to_json() : diagnosis.to_text());
 }
@@ -60,7 +66,9 @@ void add_doctor(CLI::App& app) {
       "Examples:\n"
       "  sigma1 doctor char_lm --precision fp8\n"
       "  sigma1 doctor gpt --precision fp16 --text corpus.txt --limit 0.1\n"
-      "  sigma1 doctor char_lm --set context=rnn --set depth=2 --json");
+      "  sigma1 doctor char_lm --set context=rnn --set depth=2 --json\n"
+      "  sigma1 doctor gpt --set ranks=8 --set reduce=fp16\n"
+      "  sigma1 doctor runs/four");
   command->callback([options] { run(*options); });
 }
 

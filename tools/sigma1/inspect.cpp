@@ -3,14 +3,13 @@
 
 #include <functional>
 
-#include "sigma1/analysis/communication.h"
 #include "sigma1/analysis/cut_edges.h"
 #include "sigma1/base/error.h"
 #include "sigma1/base/file.h"
 #include "sigma1/graph/print.h"
 #include "sigma1/models/registry.h"
 #include "sigma1/passes/unit_scaling.h"
-#include "sigma1/train/rank_exchange.h"
+#include "sigma1/train/exchange_costs.h"
 #include "tools/sigma1/commands.h"
 #include "tools/sigma1/output.h"
 
@@ -61,19 +60,13 @@ std::vector<PassTiming> compile(Graph& graph, const Options& options) {
 
 // What ranks say to each other in a step of training.
 std::vector<CollectiveCost> collectives(const Graph& model, const Options& options) {
-  if (options.ranks == 1) return {};
   TrainConfig config;
   config.world = config.ranks = options.ranks;
   config.reduce = options.reduce;
   config.shard = options.shard;
   config.precision = options.precision;
   config.check_ranks();
-  std::vector<CollectiveCost> costs = collective_costs(*gradient_sum_graph(config, model).graph);
-  if (options.shard == "none") return costs;
-  for (CollectiveCost& each : collective_costs(*weight_gather_graph(config, model).graph)) {
-    costs.push_back(std::move(each));
-  }
-  return costs;
+  return exchange_costs(config, model);
 }
 
 void print_collectives(const std::vector<CollectiveCost>& costs) {

@@ -76,6 +76,7 @@ void add_commands(CLI::App& app) {
   add_inspect(app);
   add_memory(app);
   add_ops(app);
+  add_plan(app);
   add_quantize(app);
   add_report(app);
   add_scales(app);

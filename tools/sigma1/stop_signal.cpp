@@ -7,6 +7,9 @@ namespace {
 
 volatile std::sig_atomic_t seen = 0;
 
+// SIGUSR1 because mpirun hands that one on, and kills nobody a second later.
+constexpr int kSignals[] = {SIGINT, SIGTERM, SIGUSR1};
+
 void note(int number) {
   seen = 1;
   std::signal(number, SIG_DFL);
@@ -16,11 +19,11 @@ void note(int number) {
 
 StopSignal::StopSignal() {
   seen = 0;
-  for (int number : {SIGINT, SIGTERM}) std::signal(number, note);
+  for (int number : kSignals) std::signal(number, note);
 }
 
 StopSignal::~StopSignal() {
-  for (int number : {SIGINT, SIGTERM}) std::signal(number, SIG_DFL);
+  for (int number : kSignals) std::signal(number, SIG_DFL);
 }
 
 bool StopSignal::arrived() const { return seen != 0; }
