@@ -1,5 +1,5 @@
-// Ctrl-C and a scheduler's SIGTERM or SIGUSR1 as a question that can be asked between steps, so that
-// work in progress is saved. A second signal ends the program at once.
+// Ctrl-C and a scheduler's SIGTERM or SIGUSR1 as a question that can be asked between steps, so
+// that work in progress is saved. A second signal ends the program at once.
 #pragma once
 
 namespace sigma1 {
