@@ -108,7 +108,7 @@ TEST_F(RankRuns, ARunIsResumedByMoreAndFewerRanks) {
 // Jobs that are interrupted: they say who is lost, end by themselves, and go on with the same bits.
 class InterruptedRanks : public RankRuns {
  protected:
-  static constexpr int kRanks = 3, kTimeout = 2;
+  static constexpr int kRanks = 3, kTimeout = 4;
   using Clock = std::chrono::steady_clock;
 
   // The job of a run, begun or resumed.
@@ -203,7 +203,7 @@ TEST_F(InterruptedRanks, AKilledOrStoppedRankEndsTheJobAndLeavesAWholeCheckpoint
   auto given = static_cast<unsigned>(GTEST_FLAG_GET(random_seed));
   unsigned seed = given > 0 ? given : 1 + std::random_device()() % 99999;
   std::cout << "GTEST_RANDOM_SEED=" << seed << " loses the same ranks again" << std::endl;
-  ProgramResult whole = run_any_program(job("whole"));
+  ProgramResult whole = run_any_program(job("whole", {"rank-timeout=60"}));
   ASSERT_EQ(whole.exit_code, 0) << whole.err;
   auto lose_some = [&](int number) {
     std::string name = "job" + std::to_string(number);
@@ -244,7 +244,7 @@ TEST_F(InterruptedRanks, AHangingRankEndsTheJob) {
 // mpirun hands on SIGUSR1, and leaves the ranks their time; after SIGTERM it kills them in about
 // two seconds, which may be too short to save in.
 TEST_F(InterruptedRanks, ASignalToTheLauncherSavesOrLeavesTheLastCheckpoint) {
-  ProgramResult whole = run_any_program(job("whole"));
+  ProgramResult whole = run_any_program(job("whole", {"rank-timeout=60"}));
   ASSERT_EQ(whole.exit_code, 0) << whole.err;
   auto asked = start("run", 6);
   asked->send(SIGUSR1);
