@@ -24,6 +24,8 @@ std::string documents() {
 std::string vocabulary() {
   std::string lines = "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\nthe\ntitle\n.\n";
   for (char letter = 'a'; letter <= 'z'; ++letter) lines += std::string(2, letter) + "\n";
+  // Up to 64, so that no score is of a token that is none.
+  for (int i = 0; i < 30; ++i) lines += "unused" + std::to_string(i) + "\n";
   return lines;
 }
 
@@ -82,6 +84,23 @@ TEST_F(Bert, IsPretrainedAndResumed) {
   nlohmann::json judged = json_from({"eval", run("part"), "--threads", "1"});
   EXPECT_EQ(judged["loss"], whole["valid_loss"]);
   expect_mistake({"generate", run("part")}, {"bert"});
+}
+
+// Aligned, scaled and in FP8, it is the same model as an ordinary one for others.
+TEST_F(Bert, GoesOutAndComesBackTheSame) {
+  ASSERT_EQ(run_program(prepare()).exit_code, 0);
+  ASSERT_EQ(run_program(pretrain("run", {"--valid", pairs_})).exit_code, 0);
+  double loss = json_from({"eval", run(), pairs_})["loss"];
+  std::string out = folder_ / "out";
+  ASSERT_EQ(run_program({"export", run(), "--format", "safetensors", "--out", out}).exit_code, 0);
+  for (const char* method : {"none", "unit"}) {
+    std::string in = folder_ / method;
+    ASSERT_EQ(run_program({"import", out, "--out", in, "--method", method, "--precision", "fp32",
+                           "--set", "time=32", "--set", "predictions=5"})
+                  .exit_code,
+              0);
+    EXPECT_NEAR(json_from({"eval", in, pairs_})["loss"].get<double>(), loss, 0.01 * loss) << method;
+  }
 }
 
 // Longer sequences go on from the weights of shorter ones.

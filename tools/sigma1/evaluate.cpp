@@ -1,5 +1,6 @@
 // `sigma1 eval`: how well a checkpoint predicts a text.
 #include "sigma1/backend/devices.h"
+#include "sigma1/base/error.h"
 #include "sigma1/base/parallel.h"
 #include "sigma1/train/bert_source.h"
 #include "sigma1/train/progress.h"
@@ -29,8 +30,13 @@ Evaluation judge(const Options& options, Session& session, const BatchSource::Pr
   if (!session.config().reads_pairs() && !session.config().reads_questions())
     return session.evaluate(text_of(options, session), progress);
   TrainConfig config = session.config();
-  if (!options.text.empty()) config.valid_text = options.text;
-  return session.evaluate(*load_corpus(config, "").source, progress);
+  // What the model was trained on, if on anything here, may be gone.
+  if (!options.text.empty()) config.train_text = config.valid_text = options.text;
+  Corpus corpus = load_corpus(config, "");
+  if (!(corpus.vocabulary == session.vocabulary()))
+    throw Error("{}: expected the {} tokens of the model, got {}", config.valid_text,
+                session.vocabulary().known(), corpus.vocabulary.known());
+  return session.evaluate(*corpus.source, progress);
 }
 
 void run(const Options& options) {
