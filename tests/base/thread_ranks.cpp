@@ -36,6 +36,7 @@ class ThreadRank : public Communicator {
     exchange_seconds_ += waited.count();
     bool fits = true;
     for (size_t r = 0; r < receives.size(); ++r) {
+      if (world_.sends[r].empty()) throw std::logic_error("another rank has failed");
       const Piece& sent = world_.sends[r][static_cast<size_t>(rank_)];
       fits = fits && sent.bytes == receives[r].bytes;
       if (!fits || sent.bytes == 0 || sent.data == receives[r].data) continue;
@@ -69,6 +70,7 @@ void run_as_ranks(int count, const std::function<void(int rank)>& body) {
           body(rank);
         } catch (...) {
           failures[static_cast<size_t>(rank)] = std::current_exception();
+          world.sends[static_cast<size_t>(rank)] = {};  // what it sent is gone with it
           world.meeting.arrive_and_drop();
         }
       });

@@ -15,12 +15,12 @@ class RankRun : public RunFolderTest {
  protected:
   // Gradients underflow, which the first rank tells at step 10, between two steps.
   TrainConfig impatient() {
-    return config({{"rank-timeout", "1"},
+    return config({{"rank-timeout", "2"},
                    {"precision", "fp8"},
                    {"underflow-limit", "0"},
                    {"monitor-every", "10"}});
   }
-  static void pause() { std::this_thread::sleep_for(std::chrono::milliseconds(1200)); }
+  static void pause() { std::this_thread::sleep_for(std::chrono::milliseconds(2400)); }
 };
 
 TEST_F(RankRun, IsPatientWhileTheFirstLooksAndSavesAndOnlyThen) {
