@@ -12,6 +12,8 @@
 #include "sigma1/ops/shape.h"
 #include "sigma1/ops/softmax.h"
 #include "sigma1/train/node_scales.h"
+#include "sigma1/train/session.h"
+#include "sigma1/train/stored_model.h"
 
 namespace sigma1 {
 namespace {
@@ -109,13 +111,17 @@ class Walk {
 
   // A factor of the product that a value comes from.
   void gain(int reader, Value value, double factor) {
-    const Node* node = &plain_.node(value.node);
-    while (node->op == &reshape_op || node->op == &split_op)
-      node = &plain_.node((value = node->inputs.front()).node);
-    if (node->op != &linear_op && node->op != &matmul_op) throw cannot_align(plain_.node(reader));
+    auto is_cut = [&] {
+      const OpDef* op = plain_.node(value.node).op;
+      return op == &reshape_op || op == &split_op;
+    };
+    while (is_cut()) value = plain_.node(value.node).inputs.front();
+    const Node& product = plain_.node(value.node);
+    if (product.op != &linear_op && product.op != &matmul_op)
+      throw cannot_align(plain_.node(reader));
     double now = gain_of(unit_.node(value.node)) * factor;
     double plain = measured_.inputs.at(plain_.node(reader).name).front();
-    set(node->name, kGain, now, plain, plain / now);
+    set(product.name, kGain, now, plain, plain / now);
   }
 
   // Terms in the plain model's proportion. A residual join's weights have length 1, as its inputs
@@ -266,6 +272,21 @@ FunctionAlignment align_function(const TrainConfig& config, const ModelBatch& ba
   std::shared_ptr<Graph> unit = scaled_model(small, found.alignment);
   align_gradients(*scaled_model(config, {}), measure_nodes(unit, seed, batch), found);
   return found;
+}
+
+std::map<std::string, std::vector<float>> initial_scores(const TrainConfig& config,
+                                                         const Alignment& alignment,
+                                                         const ModelBatch& batch) {
+  std::shared_ptr<Graph> graph = forward_graph(config, alignment);
+  Store store;
+  Program program(graph, store);
+  initialise_parameters(store, *graph, static_cast<uint64_t>(config.seed));
+  write_batch(store, batch);
+  program.run(0);
+  std::map<std::string, std::vector<float>> scores;
+  for (const auto& [name, value] : graph->outputs())
+    scores[name] = read_floats(program.output(name));
+  return scores;
 }
 
 }  // namespace sigma1

@@ -33,4 +33,10 @@ TrainConfig measured_config(const TrainConfig& config);
 // Throws Error, naming the node, for a model whose function no such settings give.
 FunctionAlignment align_function(const TrainConfig& config, const ModelBatch& batch);
 
+// What a model of this config scores at initialisation, by the names of its outputs: to see whether
+// two compute the same.
+std::map<std::string, std::vector<float>> initial_scores(const TrainConfig& config,
+                                                         const Alignment& alignment,
+                                                         const ModelBatch& batch);
+
 }  // namespace sigma1

@@ -66,6 +66,9 @@ TEST(Alignment, AGainMultipliesWhatANodeGivesAndPassesBack) {
 TEST(Alignment, TheExactSchemeKeepsGradientsBesideAGain) {
   Layer plain(Scheme::exact), louder(Scheme::exact, with("matmul", kGain, 3));
   EXPECT_DOUBLE_EQ(louder.at("matmul").alpha, 3 * plain.at("matmul").alpha);
+  // A weight has one reader, so that its gradient is of unit scale whatever the forward factor.
+  EXPECT_NEAR(louder.at("matmul").beta[1], plain.at("matmul").beta[1], 1e-12);
+  EXPECT_NEAR(louder.at("matmul_2").beta[1], plain.at("matmul_2").beta[1], 1e-12);
 }
 
 TEST(Alignment, AParametersGradientIsASumOfWhatIsThere) {

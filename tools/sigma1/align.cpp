@@ -9,7 +9,6 @@
 #include "sigma1/train/align.h"
 #include "sigma1/train/align_function.h"
 #include "sigma1/train/session.h"
-#include "sigma1/train/stored_model.h"
 #include "tools/sigma1/commands.h"
 #include "tools/sigma1/output.h"
 #include "tools/sigma1/scale_source.h"
@@ -37,22 +36,6 @@ FunctionAlignment align(const TrainConfig& config, const Corpus& corpus) {
   return found;
 }
 
-// By name, of a model at initialisation.
-std::map<std::string, std::vector<float>> scores_of(const TrainConfig& config,
-                                                    const Alignment& alignment,
-                                                    const ModelBatch& batch) {
-  std::shared_ptr<Graph> graph = forward_graph(config, alignment);
-  Store store;
-  Program program(graph, store);
-  initialise_parameters(store, *graph, static_cast<uint64_t>(config.seed));
-  write_batch(store, batch);
-  program.run(0);
-  std::map<std::string, std::vector<float>> scores;
-  for (const auto& [name, value] : graph->outputs())
-    scores[name] = read_floats(program.output(name));
-  return scores;
-}
-
 double correlation(const std::vector<float>& a, const std::vector<float>& b) {
   double mean_a = 0, mean_b = 0, ab = 0, aa = 0, bb = 0;
   for (size_t i = 0; i < a.size(); ++i) {
@@ -74,7 +57,8 @@ std::map<std::string, double> correlations(const TrainConfig& full, const Alignm
   TrainConfig config = measured_config(full), plain = config;
   plain.method = "none";
   ModelBatch batch = step_batch(config, corpus, 0);
-  auto before = scores_of(plain, {}, batch), after = scores_of(config, alignment, batch);
+  auto before = initial_scores(plain, {}, batch);
+  auto after = initial_scores(config, alignment, batch);
   std::map<std::string, double> found;
   for (const auto& [name, scores] : before) found[name] = correlation(scores, after.at(name));
   return found;
