@@ -155,7 +155,7 @@ std::string traffic_text(const RankTraffic& traffic) {
   if (traffic.exchange_seconds == 0 || traffic.step_seconds == 0) return text;
   return fmt::format(
       "{}That takes {:.3g} ms of a step's {:.3g} ms, {}, waiting for slower ranks included "
-      "(medians "
+      "(means "
       "of the run).\n",
       text, 1e3 * traffic.exchange_seconds, 1e3 * traffic.step_seconds, percent(traffic.share()));
 }

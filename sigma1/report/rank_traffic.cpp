@@ -1,6 +1,7 @@
 #include "sigma1/report/rank_traffic.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "sigma1/ops/collective.h"
 #include "sigma1/report/json_lines.h"
@@ -11,11 +12,9 @@
 namespace sigma1 {
 namespace {
 
-double median(std::vector<double> values) {
+double mean(const std::vector<double>& values) {
   if (values.empty()) return 0;
-  auto middle = values.begin() + std::ssize(values) / 2;
-  std::ranges::nth_element(values, middle);
-  return *middle;
+  return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
 }
 
 }  // namespace
@@ -38,9 +37,11 @@ RankTraffic rank_traffic(TrainConfig config, const std::filesystem::path& folder
   if (std::filesystem::exists(machine)) config.ranks = read_json_object(machine).value("ranks", 1);
   RankTraffic traffic = rank_traffic(config);
   if (traffic.ranks == 1 || !std::filesystem::exists(metrics)) return traffic;
-  traffic.exchange_seconds = median(read_metric(metrics, "exchange_s").values);
-  double rate = median(read_metric(metrics, "tokens_per_s").values);
-  if (rate > 0) traffic.step_seconds = tokens / rate;
+  // Means: a median of each would be of different steps, and their share could be above 1.
+  traffic.exchange_seconds = mean(read_metric(metrics, "exchange_s").values);
+  std::vector<double> seconds;
+  for (double rate : read_metric(metrics, "tokens_per_s").values) seconds.push_back(tokens / rate);
+  traffic.step_seconds = mean(seconds);
   return traffic;
 }
 

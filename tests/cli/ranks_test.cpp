@@ -115,8 +115,8 @@ class InterruptedRanks : public RankRuns {
   Words job(const std::string& name, const Words& more = {}) const {
     if (fs::exists(run(name) / "config.json")) return mpirun(kRanks, resume(name));
     Words settings{
-        "--set",      "shard=optimiser", "steps=48", "checkpoint-every=4",
-        "probe=none", "monitor-every=0", "keep=2",   "rank-timeout=" + std::to_string(kTimeout)};
+        "--set",      "shard=optimiser", "steps=240", "checkpoint-every=4",
+        "probe=none", "monitor-every=0", "keep=2",    "rank-timeout=" + std::to_string(kTimeout)};
     settings.insert(settings.end(), more.begin(), more.end());
     return mpirun(kRanks, train(settings, name));
   }

@@ -50,9 +50,9 @@ TEST_F(RankTrafficTest, ARunSaysWhatItMeasured) {
   begun.accumulate = 2;
   RankTraffic traffic = rank_traffic(begun, folder_);
   EXPECT_EQ(traffic.ranks, 4);
-  EXPECT_EQ(traffic.exchange_seconds, 0.125);
-  EXPECT_EQ(traffic.step_seconds, 0.5);
-  EXPECT_EQ(traffic.share(), 0.25);
+  EXPECT_DOUBLE_EQ(traffic.exchange_seconds, 0.6875 / 3);
+  EXPECT_DOUBLE_EQ(traffic.step_seconds, 1.75 / 3);
+  EXPECT_DOUBLE_EQ(traffic.share(), 0.6875 / 1.75);
 }
 
 }  // namespace
