@@ -21,7 +21,7 @@ class Grouper {
   std::vector<NodeGroup> run() {
     if (grouping_.local_rows) group_rows();
     if (grouping_.bundle_kind) group_bundles();
-    group_chains();
+    group_chains(grouping_.takes_sum ? group_sums() : std::set<int>());
     return in_order();
   }
 
@@ -80,26 +80,97 @@ class Grouper {
     finish();
   }
 
-  void group_bundles() {
-    std::set<int> read;
-    for (int i = 0; i < graph_.size(); ++i) {
-      for (Value input : graph_.node(i).inputs) read.insert(input.node);
+  // Adds sums to the groups that are there; gives those that are left, with all else that nobody
+  // reads.
+  std::set<int> group_sums() {
+    std::vector<int> unread = free_unread();
+    std::vector<int> left = join_sums(groups_, {unread.begin(), unread.end()});
+    for (size_t g = 0; g < groups_.size(); ++g) {
+      for (int node : groups_[g].nodes) group_of_[static_cast<size_t>(node)] = static_cast<int>(g);
     }
-    std::map<int, std::vector<int>> found;
+    return {left.begin(), left.end()};
+  }
+
+  // Those that nobody in the graph reads can run at any time after what they read.
+  std::vector<int> free_unread() const {
+    std::set<int> read;
+    for (const Node& node : graph_.nodes()) {
+      for (Value input : node.inputs) read.insert(input.node);
+    }
+    std::vector<int> found;
     for (int i = 0; i < graph_.size(); ++i) {
-      if (!is_free(i) || read.contains(i)) continue;
-      if (int kind = grouping_.bundle_kind(graph_.node(i)); kind != 0) found[kind].push_back(i);
+      if (is_free(i) && !read.contains(i)) found.push_back(i);
+    }
+    return found;
+  }
+
+  void group_bundles() {
+    std::map<int, std::vector<int>> found;
+    for (int node : free_unread()) {
+      if (int kind = grouping_.bundle_kind(graph_.node(node)); kind != 0) {
+        found[kind].push_back(node);
+      }
     }
     for (auto& [kind, nodes] : found) add(NodeGroup::Kind::bundle, std::move(nodes));
   }
 
-  void group_chains() {
+  // By node: the groups that compute or read what it gives.
+  std::map<int, std::vector<size_t>> groups_around(const std::vector<NodeGroup>& groups) const {
+    std::map<int, std::vector<size_t>> around;
+    for (size_t g = 0; g < groups.size(); ++g) {
+      for (int node : groups[g].nodes) around[node].push_back(g);
+    }
+    for (size_t g = 0; g < groups.size(); ++g) {
+      for (int node : groups[g].nodes) {
+        for (Value input : graph_.node(node).inputs) around[producer(input)].push_back(g);
+      }
+    }
+    return around;
+  }
+
+  // Adds each of these nodes, which nobody reads, to a group that takes it, best the one that
+  // computes what it reads; gives those that none takes.
+  std::vector<int> join_sums(std::vector<NodeGroup>& groups, const std::set<int>& sums) const {
+    std::map<int, std::vector<size_t>> around = groups_around(groups);
+    std::vector<int> refused;
+    for (int sum : sums) {
+      const std::vector<Value>& inputs = graph_.node(sum).inputs;
+      auto takes = [&](size_t g) {
+        auto is_near = [&](Value input) {
+          return std::ranges::find(around[producer(input)], g) != around[producer(input)].end();
+        };
+        return std::ranges::all_of(inputs, is_near) && grouping_.takes_sum(groups[g], sum);
+      };
+      std::vector<size_t> candidates;
+      if (!inputs.empty()) candidates = around[producer(inputs.front())];
+      auto found = std::ranges::find_if(candidates, takes);
+      if (found == candidates.end()) {
+        refused.push_back(sum);
+      } else {
+        groups[*found].nodes.push_back(sum);
+      }
+    }
+    return refused;
+  }
+
+  // Sums over the rows of a chain do not count as readers of what they sum up, if it takes them.
+  void group_chains(std::set<int> sums) {
     auto joins = [&](const Node& node) {
       auto index = static_cast<int>(&node - graph_.nodes().data());
       return is_free(index) && grouping_.is_pointwise(node);
     };
-    for (std::vector<int>& group : pointwise_groups(graph_, joins)) {
-      if (is_free(group.back())) add(NodeGroup::Kind::pointwise, std::move(group));
+    std::erase_if(sums, [&](int node) { return joins(graph_.node(node)); });
+    for (;;) {
+      std::vector<NodeGroup> chains;
+      for (std::vector<int>& nodes : pointwise_groups(graph_, joins, sums)) {
+        if (!is_free(nodes.back()) || sums.contains(nodes.back())) continue;
+        chains.push_back({NodeGroup::Kind::pointwise, std::move(nodes)});
+      }
+      std::vector<int> refused = join_sums(chains, sums);
+      for (int each : refused) sums.erase(each);
+      if (!refused.empty()) continue;
+      for (NodeGroup& chain : chains) add(chain.kind, std::move(chain.nodes));
+      return;
     }
   }
 

@@ -13,8 +13,8 @@ namespace sigma1 {
 struct NodeGroup {
   enum class Kind {
     single,
-    pointwise,  // a chain whose inner values nobody else reads
-    rows,       // what is computed of a row depends on that row alone
+    pointwise,  // a chain whose inner values nobody else reads, and sums over its rows
+    rows,       // what is computed of a row depends on that row alone; and sums over all rows
     bundle,     // nodes of one kind that do not read each other
   };
   Kind kind = Kind::single;
@@ -41,6 +41,9 @@ struct Grouping {
   std::function<bool(const std::vector<int>&)> rows_fit = {};
   // Nodes of one kind that nobody in the graph reads run together at its end; 0: not this one.
   std::function<int(const Node&)> bundle_kind = {};
+  // Whether a group, of rows or pointwise, also computes `sum`, a node that nobody in the graph
+  // reads and whose every input the group computes or reads. Null: none does.
+  std::function<bool(const NodeGroup& group, int sum)> takes_sum = {};
 };
 
 // Every node but views once, groups in an order that can be run.

@@ -7,8 +7,14 @@
 namespace sigma1 {
 
 std::vector<std::vector<int>> pointwise_groups(
-    const Graph& graph, const std::function<bool(const Node&)>& is_pointwise) {
+    const Graph& graph, const std::function<bool(const Node&)>& is_pointwise,
+    const std::set<int>& beside) {
   std::vector<std::vector<int>> uses = count_uses(graph), groups(static_cast<size_t>(graph.size()));
+  for (int node : beside) {
+    for (Value input : graph.node(node).inputs) {
+      --uses[static_cast<size_t>(input.node)][static_cast<size_t>(input.output)];
+    }
+  }
   for (int i = 0; i < graph.size(); ++i) {
     std::vector<int>& group = groups[static_cast<size_t>(i)];
     const Node& node = graph.node(i);

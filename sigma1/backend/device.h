@@ -29,6 +29,9 @@ class Chain {
   virtual void run(uint64_t step) = 0;
   // As of a kernel.
   virtual bool turns() const { return false; }
+  // Bytes that a run needs and nobody else does until it is done, and where they are.
+  virtual int64_t workspace() const { return 0; }
+  virtual void set_workspace(std::byte*) {}
 };
 
 // Work that is done again and again: the same kernels on the same memory, told to a GPU once.

@@ -36,7 +36,10 @@ class Compiler {
     for (const auto& [name, value] : graph_.outputs()) result_.outputs[name] = buffer(value);
     std::span<std::byte> workspace(add_memory(result_.memory.workspace),
                                    static_cast<size_t>(result_.memory.workspace));
-    for (auto& each : result_.instructions) each->workspace = workspace;
+    for (auto& each : result_.instructions) {
+      each->workspace = workspace;
+      if (each->chain) each->chain->set_workspace(workspace.data());
+    }
     for (auto& each : constants) {
       each->workspace = workspace;
       each->run(0, 0);
@@ -112,6 +115,7 @@ class Compiler {
           {each->node->op, launch, producers_among(graph_, views_, group.nodes, *each->node)});
     }
     result->chain = store_.device().make_chain(group.kind, std::move(steps));
+    result_.memory.workspace = std::max(result_.memory.workspace, result->chain->workspace());
     return result;
   }
 

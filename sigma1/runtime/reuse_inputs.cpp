@@ -43,11 +43,12 @@ class InputReuse {
     for (int t = 0; t < group_count(); ++t) {
       const NodeGroup& group = group_at(t);
       bool may = group.kind == NodeGroup::Kind::single || group.kind == NodeGroup::Kind::pointwise;
-      const Node& node = graph_.node(group.nodes.back());
-      for (size_t o = 0; may && o < node.outputs.size(); ++o) {
-        int output = values_.roots.id(value(group.nodes.back(), o));
-        if (values_.roots.is_root(output) && is_in_arena(output))
-          overwrite_input(t, group.nodes, o, output);
+      for (int i : group.nodes) {
+        for (size_t o = 0; may && o < graph_.node(i).outputs.size(); ++o) {
+          int output = values_.roots.id(value(i, o));
+          if (values_.roots.is_root(output) && is_in_arena(output))
+            overwrite_input(t, group.nodes, o, output);
+        }
       }
     }
   }

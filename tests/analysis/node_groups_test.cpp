@@ -110,5 +110,45 @@ TEST_F(NodeGroups, EveryNodeButViewsIsThereOnce) {
   EXPECT_EQ(seen, (std::vector<int>{0, 1, 2, 4, kept.node}));
 }
 
+// A sum over rows is computed beside the chain that has what it sums up: inner values of the chain
+// stay inner ones.
+class SumsBeside : public NodeGroups {
+ protected:
+  std::vector<std::vector<int>> chains(bool takes) {
+    Grouping with = {.is_pointwise = [](const Node& node) { return node.op == &relu_op; },
+                     .takes_sum =
+                         [=, this](const NodeGroup& group, int sum) {
+                           return takes && graph.node(sum).op == &sum_op &&
+                                  graph.node(group.nodes.back()).op == &relu_op;
+                         }};
+    std::vector<std::vector<int>> found;
+    for (const NodeGroup& group : group_nodes(graph, with)) {
+      if (group.nodes.size() > 1) found.push_back(group.nodes);
+    }
+    return found;
+  }
+};
+
+TEST_F(SumsBeside, AnInnerValueMayBeSummedUp) {
+  Value a = relu(x), b = relu(a), s = sum(a, {0});
+  graph.mark_output("b", b);
+  graph.mark_output("s", s);
+  EXPECT_EQ(chains(true), (std::vector<std::vector<int>>{nodes_of({a, b, s})}));
+  EXPECT_TRUE(chains(false).empty());
+}
+
+TEST_F(SumsBeside, WhatAChainReadsMayBeSummedUp) {
+  Value a = matmul(x, w), b = relu(a), s = sum(a, {0});
+  graph.mark_output("b", b);
+  graph.mark_output("s", s);
+  EXPECT_EQ(chains(true), (std::vector<std::vector<int>>{nodes_of({b, s})}));
+}
+
+TEST_F(SumsBeside, ASumThatIsReadStaysAlone) {
+  Value a = relu(x), s = sum(a, {0}), after = matmul(a, broadcast(s, {4, 4}, {0}));
+  graph.mark_output("after", after);
+  EXPECT_TRUE(chains(true).empty());
+}
+
 }  // namespace
 }  // namespace sigma1
