@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "sigma1/analysis/node_groups.h"
 #include "sigma1/graph/rewrite.h"
 
 namespace sigma1 {
@@ -10,10 +11,16 @@ std::vector<std::vector<int>> pointwise_groups(
     const Graph& graph, const std::function<bool(const Node&)>& is_pointwise,
     const std::set<int>& beside) {
   std::vector<std::vector<int>> uses = count_uses(graph), groups(static_cast<size_t>(graph.size()));
-  for (int node : beside) {
-    for (Value input : graph.node(node).inputs) {
-      --uses[static_cast<size_t>(input.node)][static_cast<size_t>(input.output)];
+  const std::vector<bool> views = find_views(graph);
+  auto forget = [&](Value value) {
+    for (;; value = graph.node(value.node).inputs.front()) {
+      auto from = static_cast<size_t>(value.node);
+      int left = --uses[from][static_cast<size_t>(value.output)];
+      if (left > 0 || !views[from]) return;
     }
+  };
+  for (int node : beside) {
+    for (Value input : graph.node(node).inputs) forget(input);
   }
   for (int i = 0; i < graph.size(); ++i) {
     std::vector<int>& group = groups[static_cast<size_t>(i)];

@@ -130,7 +130,7 @@ class SumsBeside : public NodeGroups {
 };
 
 TEST_F(SumsBeside, AnInnerValueMayBeSummedUp) {
-  Value a = relu(x), b = relu(a), s = sum(a, {0});
+  Value a = relu(x), b = relu(a), s = sum(reshape(a, {2, 3, 4}), {0, 1});
   graph.mark_output("b", b);
   graph.mark_output("s", s);
   EXPECT_EQ(chains(true), (std::vector<std::vector<int>>{nodes_of({a, b, s})}));
