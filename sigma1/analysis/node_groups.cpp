@@ -114,15 +114,25 @@ class Grouper {
     for (auto& [kind, nodes] : found) add(NodeGroup::Kind::bundle, std::move(nodes));
   }
 
-  // By node: the groups that compute or read what it gives.
-  std::map<int, std::vector<size_t>> groups_around(const std::vector<NodeGroup>& groups) const {
-    std::map<int, std::vector<size_t>> around;
+  // A node and which of its outputs, behind views.
+  using Source = std::pair<int, int>;
+  Source source(Value value) const {
+    Value behind = behind_views(graph_, views_, value);
+    return {behind.node, behind.output};
+  }
+
+  // By value: the groups that compute it, and then those that read it.
+  std::map<Source, std::vector<size_t>> groups_around(const std::vector<NodeGroup>& groups) const {
+    std::map<Source, std::vector<size_t>> around;
     for (size_t g = 0; g < groups.size(); ++g) {
-      for (int node : groups[g].nodes) around[node].push_back(g);
+      for (int node : groups[g].nodes) {
+        int outputs = static_cast<int>(graph_.node(node).outputs.size());
+        for (int o = 0; o < outputs; ++o) around[{node, o}].push_back(g);
+      }
     }
     for (size_t g = 0; g < groups.size(); ++g) {
       for (int node : groups[g].nodes) {
-        for (Value input : graph_.node(node).inputs) around[producer(input)].push_back(g);
+        for (Value input : graph_.node(node).inputs) around[source(input)].push_back(g);
       }
     }
     return around;
@@ -131,18 +141,19 @@ class Grouper {
   // Adds each of these nodes, which nobody reads, to a group that takes it, best the one that
   // computes what it reads; gives those that none takes.
   std::vector<int> join_sums(std::vector<NodeGroup>& groups, const std::set<int>& sums) const {
-    std::map<int, std::vector<size_t>> around = groups_around(groups);
+    std::map<Source, std::vector<size_t>> around = groups_around(groups);
     std::vector<int> refused;
     for (int sum : sums) {
       const std::vector<Value>& inputs = graph_.node(sum).inputs;
       auto takes = [&](size_t g) {
         auto is_near = [&](Value input) {
-          return std::ranges::find(around[producer(input)], g) != around[producer(input)].end();
+          const std::vector<size_t>& near = around[source(input)];
+          return std::ranges::find(near, g) != near.end();
         };
         return std::ranges::all_of(inputs, is_near) && grouping_.takes_sum(groups[g], sum);
       };
       std::vector<size_t> candidates;
-      if (!inputs.empty()) candidates = around[producer(inputs.front())];
+      if (!inputs.empty()) candidates = around[source(inputs.front())];
       auto found = std::ranges::find_if(candidates, takes);
       if (found == candidates.end()) {
         refused.push_back(sum);

@@ -4,8 +4,10 @@
 
 #include <cstring>
 #include <deque>
+#include <optional>
 
 #include "sigma1/backend/device.h"
+#include "sigma1/ops/reduce.h"
 #include "tests/conformance/kernel_call.h"
 
 namespace sigma1 {
@@ -30,6 +32,7 @@ struct ChainSpec {
   std::vector<std::string> formats;  // of tensors that are loaded
   std::string out;
   Rounding rounding = Rounding::nearest_even;
+  std::optional<ChainInput> summed = {};  // whose columns are summed up beside it, to fp32
 };
 
 // Numbers of both signs between 2^−18 and 2^14.
@@ -59,13 +62,21 @@ class PlacedChain {
     }
     out_ = placed(spec.out, shapes[0], spec.rounding);
     if (turned) out_.turned = memory_.emplace_back(device_, byte_count(out_)).data();
+    if (spec.summed) sums_ = placed("fp32", {shapes[0].back()});
     chain_ = device_.make_chain(NodeGroup::Kind::pointwise, steps());
+    if (chain_->workspace() == 0) return;
+    chain_->set_workspace(memory_.emplace_back(device_, chain_->workspace()).data());
   }
 
   void run() const { chain_->run(KernelCall::kStep); }
   const Buffer& out() const { return out_; }
   std::vector<std::byte> codes() const { return bytes_at(out_.data); }
   std::vector<std::byte> turned_codes() const { return bytes_at(out_.turned); }
+  std::vector<float> sums() const {
+    std::vector<float> result(static_cast<size_t>(sums_.count()));
+    device_.read(result.data(), sums_.data, byte_count(sums_));
+    return result;
+  }
 
   // Of all that is read and written.
   int64_t bytes() const {
@@ -116,7 +127,16 @@ class PlacedChain {
                     random_,     {},           KernelCall::kStep};
       steps.push_back({each.op, launch, producers});
     }
+    if (spec_.summed) steps.push_back(sum_step(*spec_.summed));
     return steps;
+  }
+  ChainStep sum_step(ChainInput from) {
+    static const Attributes kRows{{"axes", std::vector<int64_t>{0}}};
+    Step& step = steps_.emplace_back();
+    step.inputs.push_back(from.op < 0 ? loaded_[from.tensor] : inner());
+    step.outputs.push_back(sums_);
+    Launch launch{step.inputs, step.outputs, kRows, factors_, random_, {}, KernelCall::kStep};
+    return {&sum_op, launch, {from.op}};
   }
   Buffer inner() const {
     Buffer buffer;
@@ -128,7 +148,7 @@ class PlacedChain {
   const Device& device_;
   std::deque<DeviceBytes> memory_;
   std::vector<Buffer> loaded_;
-  Buffer out_;
+  Buffer out_, sums_;
   std::deque<Step> steps_;
   std::vector<float> factors_{0.5f};
   std::vector<RandomStream> random_{KernelCall::random(0)};

@@ -136,6 +136,45 @@ TEST_F(CudaChain, DropsTheSameInBothOrientations) {
   }
 }
 
+// Of numbers before they are rounded to 8 bits, and of what the chain reads; the result is the same
+// as without the sums.
+TEST_F(CudaChain, SumsColumnsBesideIt) {
+  ChainSpec product{"product",
+                    {{&mul_op, {tensor(0), tensor(1)}}, {&identity_op, {result_of(0)}}},
+                    {"fp16", "fp16"},
+                    "e5m2"};
+  const Cast half = codec_of("fp16")->cast();
+  for (auto [rows, width] : {std::pair{4240, 16}, {4240, 1040}, {8192, 192}}) {
+    std::vector<float> numbers = wide_numbers(2 * rows * width, 5);
+    std::vector<std::span<const float>> both{numbers, std::span(numbers).subspan(3)};
+    for (bool of_input : {false, true}) {
+      SCOPED_TRACE(fmt::format("{} x {}, of {}", rows, width, of_input ? "input" : "result"));
+      ChainSpec spec = of_input ? cast_spec("fp16", "e5m2") : product;
+      std::vector<Shape> shapes(spec.formats.size(), {rows, width});
+      PlacedChain plain(spec, shapes, both, cuda_device(), true);
+      spec.summed = of_input ? tensor(0) : result_of(0);
+      PlacedChain chain(spec, shapes, both, cuda_device(), true);
+      plain.run();
+      chain.run();
+      EXPECT_TRUE(chain.codes() == plain.codes() && chain.turned_codes() == plain.turned_codes());
+      std::vector<float> sums = chain.sums();
+      for (int64_t column = 0; column < width; ++column) {
+        double expected = 0, size = 0;
+        for (int64_t row = 0; row < rows; ++row) {
+          auto at = static_cast<size_t>(row * width + column);
+          double x = quantize(both[0][at], half), y = quantize(both[1][at], half);
+          double term = of_input ? x / 2 : x * y / 4;  // by the factors of sum and product
+          expected += term;
+          size += std::fabs(term);
+        }
+        ASSERT_NEAR(sums[static_cast<size_t>(column)], expected, 1e-6 * size) << column;
+      }
+      chain.run();
+      EXPECT_EQ(chain.sums(), sums);
+    }
+  }
+}
+
 TEST_F(CudaChain, IsTurnedAfterwards) {
   for (auto [rows, width] : kShapes) {
     std::vector<float> numbers = wide_numbers(rows * width, 3);

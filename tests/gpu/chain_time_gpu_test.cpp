@@ -57,6 +57,10 @@ TEST(CudaChainTime, IsShown) {
   show(with_cast(gelu, "e4m3"), {kRows, 3072}, false);
   show(with_cast(gelu, "e4m3"), {kRows, 3072}, true);
   show(with_cast(gelu_grad, "e5m2"), {kRows, 3072}, true);
+  ChainSpec with_sum = with_cast(gelu_grad, "e5m2");
+  with_sum.summed = result_of(0);
+  with_sum.name += ", summed";
+  show(with_sum, {kRows, 3072}, true);
   show(general, {kRows, 3072}, true);
   for (int64_t width : {768, 2304, 3072}) show(cast, {768, width}, true);
 }

@@ -1,7 +1,10 @@
 // Whole training steps on the GPU against the CPU: the same graphs, weights and batches.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "sigma1/backend/cuda/device.h"
+#include "sigma1/ops/reduce.h"
 #include "sigma1/runtime/row_parts.h"
 #include "tests/runtime/run_program.h"
 
@@ -69,6 +72,32 @@ TEST_F(CudaProgram, AttendsToPartsOfRows) {
   auto graph = lowered(wide, Precision::named("fp16"));
   EXPECT_EQ(find_row_parts(*graph, cuda_device()).size(), 2U);
   expect_cpu(wide, "fp16", 2e-2);
+}
+
+// Biases' gradients are summed up by the chain that computes, or casts, what they are gradients of.
+TEST_F(CudaProgram, SumsUpBesideChains) {
+  TrainingCase tall{"gpt",
+                    "gpt",
+                    {.batch = 34,
+                     .time = 128,
+                     .width = 128,
+                     .hidden = 256,
+                     .depth = 1,
+                     .heads = 2,
+                     .vocabulary = 64,
+                     .residual = "running-mean"}};
+  for (auto [precision, wanted] : {std::pair{"fp16", 1}, {"fp8", 2}}) {
+    auto graph = lowered(tall, Precision::named(precision));
+    auto sums_beside = [&](const NodeGroup& group) {
+      return group.kind == NodeGroup::Kind::pointwise && group.nodes.size() > 1 &&
+             graph->node(group.nodes.back()).op == &sum_op;
+    };
+    EXPECT_EQ(
+        std::ranges::count_if(group_nodes(*graph, cuda_device().grouping(*graph)), sums_beside),
+        wanted)
+        << precision;
+  }
+  expect_cpu(tall, "fp16", 2e-2);
 }
 
 }  // namespace

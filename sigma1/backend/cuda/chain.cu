@@ -3,99 +3,16 @@
 #include <algorithm>
 #include <array>
 
-#include "sigma1/backend/cuda/builder.cuh"
+#include "sigma1/backend/cpu/layout.h"
+#include "sigma1/backend/cuda/chain_kernels.cuh"
 #include "sigma1/backend/cuda/launch.cuh"
-#include "sigma1/backend/cuda/sixteen.cuh"
-#include "sigma1/backend/cuda/turn.cuh"
+#include "sigma1/backend/cuda/line_chain.cuh"
+#include "sigma1/backend/cuda/partial_sums.cuh"
 #include "sigma1/base/error.h"
+#include "sigma1/ops/reduce.h"
 
 namespace sigma1::cuda {
 namespace {
-
-// Numbers of the result, by those that `read(operand)` has of an operand that is loaded. In a
-// linear code each instruction uses the result of the one before it at most: one that stays in
-// registers, while an array of them does not.
-template <bool linear, size_t most, class Numbers, class Read>
-__device__ Numbers result_of(const Code<most>& code, int64_t first, int64_t stride, Read read) {
-  Numbers values[linear ? 1 : most];
-  values[0] = {};
-  auto numbers_of = [&](const Operand& from, const auto& codes) {
-    if (from.instruction == Operand::kLoaded) return codes.numbers(from.input.view);
-    return values[linear || from.instruction < 0 ? 0 : from.instruction];
-  };
-#pragma unroll 1
-  for (int i = 0; i < (most == 1 ? 1 : code.count); ++i) {
-    const Instruction& each = code.instructions[i];
-    auto x = read(each.x), y = read(each.y);
-    values[linear ? 0 : i] = apply(each.opcode, numbers_of(each.x, x), numbers_of(each.y, y),
-                                   each.parameters, first, stride);
-  }
-  return values[linear ? 0 : code.count - 1];
-}
-
-// Numbers that were loaded.
-struct ReadFour {
-  Four four;
-  __device__ const Four& numbers(const View&) const { return four; }
-};
-
-template <bool linear, size_t most>
-__global__ void interpret(const __grid_constant__ Code<most> code) {
-  int64_t size = code.out.view.count;
-  for (int64_t first = first_of_thread(); first < size; first += stride_of_grid()) {
-    auto read_four = [&](const Operand& from) {
-      bool is_loaded = from.instruction == Operand::kLoaded;
-      return is_loaded ? ReadFour{read(from.input, first, size)} : ReadFour{};
-    };
-    write(code.out, first, result_of<linear, most, Four>(code, first, 4, read_four));
-  }
-}
-
-template <bool linear, size_t most>
-__device__ SixteenCodes result_at(const Code<most>& code, const Groups& groups) {
-  const View& out = code.out.view;
-  auto read_codes = [&](const Operand& from) {
-    if (from.instruction != Operand::kLoaded) return SixteenCodes{};
-    return SixteenCodes::read(from.input.view, groups, out.count);
-  };
-  auto result = result_of<linear, most, Sixteen>(code, groups.first, groups.stride, read_codes);
-  return SixteenCodes::of(result, out);
-}
-
-// Most launches are of one op, which needs fewer registers.
-template <size_t most>
-constexpr int kBlocksAtOnce = most == 1 ? 4 : 3;
-
-constexpr int64_t kWideStride = 4 * kThreads;
-template <bool linear, size_t most>
-__global__ void __launch_bounds__(kThreads, kBlocksAtOnce<most>)
-    interpret_wide(const __grid_constant__ Code<most> code) {
-  const View& out = code.out.view;
-  int64_t first = int64_t{blockIdx.x} * 4 * kWideStride + 4 * threadIdx.x;
-  if (first >= out.count) return;
-  int64_t inside = (out.count - first + kWideStride - 1) / kWideStride;
-  Groups groups{first, kWideStride, inside < 4 ? static_cast<int>(inside) : 4};
-  result_at<linear>(code, groups).write(out, groups);
-}
-
-// The result is of 8 bits, as [rows, width] and as [width, rows], both multiples of 16.
-template <bool linear, size_t most>
-__global__ void __launch_bounds__(kThreads, kBlocksAtOnce<most>)
-    interpret_turning(const __grid_constant__ Code<most> code, uint8_t* turned, int64_t rows,
-                      int64_t width) {
-  __shared__ TurnRoom room;
-  int64_t row = TurnRoom::first_row() + TurnRoom::row();
-  int64_t column = TurnRoom::first_column() + TurnRoom::column();
-  if (row < rows && column < width) {
-    Groups groups{row * width + column, width};
-    SixteenCodes codes = result_at<linear>(code, groups);
-    codes.write(code.out.view, groups);
-    uint32_t words[4] = {codes.words[0], codes.words[1], codes.words[2], codes.words[3]};
-    room.put(words);
-  }
-  __syncthreads();
-  room.take(turned, rows, width);
-}
 
 // Whether all of it can be read and written by Sixteen, to nearest.
 template <size_t most>
@@ -141,15 +58,16 @@ LongCode without_scales(const LongCode& code) {
 }
 
 template <bool linear, size_t most>
-void launch_code(const Code<most>& code, const Buffer& out) {
+void launch_code(const Code<most>& code, const Buffer& out, float* sums) {
   constexpr int64_t kSmallestWide = 1 << 22, kLargestWide = int64_t{1} << 40;
   int64_t size = code.out.view.count;
   bool can_pack = packs(code);
-  if (out.turned && can_pack) {
-    int64_t width = out.shape.back(), rows = out.count() / width;
-    return launch_kernel("pointwise", interpret_turning<linear, most>,
-                         {turn_blocks(rows, width), kThreads}, code,
-                         reinterpret_cast<uint8_t*>(out.turned), rows, width);
+  if (sums && !can_pack) throw Bug("sums of a chain whose tensors are not whole packs");
+  if (can_pack && (out.turned || sums)) {
+    Squares to(out, sums);
+    auto kernel =
+        sums ? interpret_squares<linear, most, true> : interpret_squares<linear, most, false>;
+    return launch_kernel("pointwise", kernel, {turn_blocks(to.rows, to.width), kThreads}, code, to);
   }
   if (can_pack && size >= kSmallestWide && size <= kLargestWide) {
     constexpr int64_t kOfBlock = 4 * kWideStride;
@@ -161,11 +79,12 @@ void launch_code(const Code<most>& code, const Buffer& out) {
   if (out.turned) turn(out);
 }
 
-void launch_code(const LongCode& code, const Buffer& out) {
-  if (!is_linear(code)) return launch_code<false>(code, out);
+// `sums`: where sums of the result's columns go, before it is rounded.
+void launch_code(const LongCode& code, const Buffer& out, float* sums = nullptr) {
+  if (!is_linear(code)) return launch_code<false>(code, out, sums);
   LongCode shorter = without_scales(code);
-  if (shorter.count > 1) return launch_code<true>(shorter, out);
-  launch_code<true>(Code<1>{{shorter.instructions[0]}, 1, code.out}, out);
+  if (shorter.count > 1) return launch_code<true>(shorter, out, sums);
+  launch_code<true>(Code<1>{{shorter.instructions[0]}, 1, code.out}, out, sums);
 }
 
 // A sum of more terms than one kernel takes, by way of fp32 numbers in the workspace.
@@ -196,19 +115,60 @@ bool fits(std::span<const ChainStep> steps) {
   return instructions <= kMostInstructions;
 }
 
+// A result is known up to factors by which it goes on; it is summed up before these, in fp32.
+bool takes_sum(std::span<const ChainStep> steps, const ChainStep& sum) {
+  if (sum.op != &sum_op || !std::ranges::all_of(steps, [](auto& s) { return find(*s.op); })) {
+    return false;
+  }
+  const Buffer &out = steps.back().launch.out(), &summed = sum.launch.in(0);
+  const auto& axes = sum.launch.attr<std::vector<int64_t>>("axes");
+  bool by_column = axes.size() + 1 == summed.shape.size() &&
+                   !cpu::is_one_of(axes.size(), axes, summed.shape) &&
+                   summed.shape.back() == out.shape.back() && summed.count() == out.count();
+  if (!by_column) return false;
+  int64_t width = out.shape.back(), rows = out.count() / width;
+  bool in_squares = has_many_rows(rows) && rows % 16 == 0 && width % 16 == 0;
+  bool to_nearest = !out.codec || out.codec->cast().rounding == Rounding::nearest_even;
+  int from = sum.producer.front();
+  auto only_scales = [&](const ChainStep& step) {
+    return find(*step.op)->opcode == Opcode::scale && step.launch.inputs.size() == 1;
+  };
+  return in_squares && to_nearest && fits(steps) &&
+         std::ranges::all_of(steps.subspan(static_cast<size_t>(from + 1)), only_scales);
+}
+
 PointwiseChain::PointwiseChain(std::vector<ChainStep> steps) : steps_(std::move(steps)) {
+  if (steps_.size() > 1 && steps_.back().op == &sum_op) {
+    sum_.emplace(std::move(steps_.back()));
+    steps_.pop_back();
+  }
   if (steps_.empty() || !fits(steps_)) throw Bug("a chain of {} steps does not fit", steps_.size());
+}
+
+int64_t PointwiseChain::workspace() const {
+  if (!sum_) return 0;
+  Squares squares(steps_.back().launch.out());
+  return SquareSums::parts(squares.rows) * squares.width * static_cast<int64_t>(sizeof(float));
 }
 
 void PointwiseChain::run(uint64_t step) {
   std::array<int, kMostInstructions> results{};
   Builder builder;
+  float beyond_sum = 1;
   for (size_t s = 0; s < steps_.size(); ++s) {
     builder.append(steps_[s], results, step);
     results[s] = builder.code.count - 1;
+    bool is_beyond = sum_ && static_cast<int>(s) > sum_->producer.front();
+    if (is_beyond) beyond_sum *= builder.code.instructions[results[s]].parameters.factor;
   }
+  const Buffer& out = steps_.back().launch.out();
   builder.code.out = output_of(steps_.back().launch);
-  launch_code(builder.code, steps_.back().launch.out());
+  launch_code(builder.code, out, sum_ ? partials_ : nullptr);
+  if (!sum_) return;
+  int64_t width = out.shape.back(), parts = SquareSums::parts(out.count() / width);
+  float factor = sum_->launch.factor() / beyond_sum;
+  PartialSums sums{partials_, parts, width, width, output_of(sum_->launch), factor};
+  add_parts({&sums, 1});
 }
 
 void run_pointwise(const OpDef& op, const Launch& launch) {

@@ -30,14 +30,16 @@ class Advisor {
   }
 
   bool rows_fit(const std::vector<int>& nodes) const {
-    std::vector<std::unique_ptr<NodeCall>> calls;
-    std::vector<ChainStep> steps;
-    for (int each : nodes) {
-      const NodeCall& call = *calls.emplace_back(std::make_unique<NodeCall>(graph_, each));
-      steps.push_back(
-          {call.node->op, call.launch(), producers_among(graph_, views_, nodes, *call.node)});
-    }
-    return has_many_rows(steps) ? fits_lines(steps) : fits_rows(steps);
+    Steps of(graph_, views_, nodes);
+    return has_many_rows(of.steps) ? fits_lines(of.steps) : fits_rows(of.steps);
+  }
+
+  bool takes_sum(const NodeGroup& group, int sum) const {
+    if (group.kind != NodeGroup::Kind::pointwise) return false;
+    std::vector<int> nodes = group.nodes;
+    nodes.push_back(sum);
+    Steps of(graph_, views_, nodes);
+    return cuda::takes_sum(std::span(of.steps).first(group.nodes.size()), of.steps.back());
   }
 
   int bundle_kind(const Node& node) const {
@@ -46,6 +48,19 @@ class Advisor {
   }
 
  private:
+  struct Steps {
+    std::vector<std::unique_ptr<NodeCall>> calls;  // that the steps point into
+    std::vector<ChainStep> steps;
+
+    Steps(const Graph& graph, const std::vector<bool>& views, const std::vector<int>& nodes) {
+      for (int each : nodes) {
+        const NodeCall& call = *calls.emplace_back(std::make_unique<NodeCall>(graph, each));
+        steps.push_back(
+            {call.node->op, call.launch(), producers_among(graph, views, nodes, *call.node)});
+      }
+    }
+  };
+
   int index(const Node& node) const { return static_cast<int>(&node - graph_.nodes().data()); }
 
   const Graph& graph_;
@@ -56,13 +71,15 @@ class Advisor {
 
 Grouping grouping(const Graph& graph) {
   auto advisor = std::make_shared<Advisor>(graph);
-  return {.is_pointwise =
-              [](const Node& node) {
-                return is_pointwise(*node.op) && node.outputs.front().kind == Kind::real;
-              },
-          .local_rows = [=](const Node& node) { return advisor->local_rows(node); },
-          .rows_fit = [=](const std::vector<int>& nodes) { return advisor->rows_fit(nodes); },
-          .bundle_kind = [=](const Node& node) { return advisor->bundle_kind(node); }};
+  return {
+      .is_pointwise =
+          [](const Node& node) {
+            return is_pointwise(*node.op) && node.outputs.front().kind == Kind::real;
+          },
+      .local_rows = [=](const Node& node) { return advisor->local_rows(node); },
+      .rows_fit = [=](const std::vector<int>& nodes) { return advisor->rows_fit(nodes); },
+      .bundle_kind = [=](const Node& node) { return advisor->bundle_kind(node); },
+      .takes_sum = [=](const NodeGroup& group, int sum) { return advisor->takes_sum(group, sum); }};
 }
 
 std::unique_ptr<Chain> make_chain(NodeGroup::Kind kind, std::vector<ChainStep> steps) {
