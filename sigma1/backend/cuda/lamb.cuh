@@ -1,7 +1,7 @@
 // What LAMB must know before it can go a step: how long parameters and directions are. Squares are
 // added up chunk by chunk, alone in update.cu as in bundle_lamb.cu, so that both give the same
-// bits. Nothing is written until the rate is known: directions are then found again, which costs
-// less than to keep them. Private to this folder.
+// bits. Nothing is written until the rate is known: directions are then found again, as in 16 bits
+// this moves no more bytes than to keep them in fp32, and needs no memory. Private to this folder.
 #pragma once
 
 #include "sigma1/backend/cuda/fold.cuh"
