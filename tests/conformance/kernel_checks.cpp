@@ -39,24 +39,6 @@ double largest_magnitude(const Tensor& tensor) {
   return largest;
 }
 
-// The kernel computes in fp32 and rounds once: between the roundings of the two numbers that are
-// as far from the exact one as fp32 may be.
-void expect_close(const Tensor& got, const Tensor& want, const Codec* codec) {
-  double slack = kRoundings * std::ldexp(1.0, -24) * largest_magnitude(want);
-  auto stored = [&](double x) { return codec ? quantize(x, codec->cast()) : x; };
-  int64_t wrong = 0;
-  for (int64_t i = 0; i < want.count(); ++i) {
-    double lowest = stored(want[i] - slack), highest = stored(want[i] + slack);
-    if (lowest <= got[i] && got[i] <= highest) continue;
-    if (wrong++ == 0) {
-      ADD_FAILURE() << "element " << i << ": got " << got[i] << ", expected " << want[i] << ", in ["
-                    << lowest << ", " << highest << "], off by "
-                    << std::fabs(got[i] - want[i]) / slack * kRoundings << " roundings";
-    }
-  }
-  EXPECT_EQ(wrong, 0) << "elements of " << want.count();
-}
-
 // Libraries of matrix products may cut their sums by the number of threads.
 bool sums_depend_on_threads(const OpDef& op) {
   const OpDef* products[] = {&matmul_op,
@@ -100,6 +82,22 @@ Sample::Sample(const ConformanceCase& of, const Device& on) : c(of), device(on) 
   for (size_t i = 0; i < c.inputs.size(); ++i) {
     inputs.push_back(sample_input(*c.op, {c.inputs, c.attributes}, i, false, 11));
   }
+}
+
+void expect_close(const Tensor& got, const Tensor& want, const Codec* codec) {
+  double slack = kRoundings * std::ldexp(1.0, -24) * largest_magnitude(want);
+  auto stored = [&](double x) { return codec ? quantize(x, codec->cast()) : x; };
+  int64_t wrong = 0;
+  for (int64_t i = 0; i < want.count(); ++i) {
+    double lowest = stored(want[i] - slack), highest = stored(want[i] + slack);
+    if (lowest <= got[i] && got[i] <= highest) continue;
+    if (wrong++ == 0) {
+      ADD_FAILURE() << "element " << i << ": got " << got[i] << ", expected " << want[i] << ", in ["
+                    << lowest << ", " << highest << "], off by "
+                    << std::fabs(got[i] - want[i]) / slack * kRoundings << " roundings";
+    }
+  }
+  EXPECT_EQ(wrong, 0) << "elements of " << want.count();
 }
 
 std::vector<Tensor> reference(const ConformanceCase& c, const KernelCall& call) {

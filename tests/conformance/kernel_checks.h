@@ -26,6 +26,9 @@ std::span<const Storage> all_storages();
 // The op's own evaluation on the inputs as stored, times the factors.
 std::vector<Tensor> reference(const ConformanceCase& c, const KernelCall& call);
 
+// The kernel computes in fp32 and rounds once: between the roundings of the two numbers that are
+// as far from the exact one as fp32 may be. `codec` null: fp32.
+void expect_close(const Tensor& got, const Tensor& want, const Codec* codec);
 void expect_reference(const Sample& sample, const Storage& storage);
 void expect_same_on_threads(const Sample& sample, const Storage& storage);
 void expect_same_in_place(const Sample& sample, const Storage& storage);

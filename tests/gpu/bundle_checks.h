@@ -9,6 +9,7 @@
 #include <cstring>
 #include <deque>
 
+#include "sigma1/backend/cuda/bundle.cuh"
 #include "sigma1/backend/cuda/device.h"
 #include "sigma1/backend/cuda/kernel.cuh"
 #include "sigma1/ops/update.h"
@@ -16,6 +17,8 @@
 
 namespace sigma1 {
 
+using cuda::Bundle;
+using cuda::BundleKind;
 using Formats = std::vector<std::string>;
 
 inline int64_t byte_count(const Buffer& buffer) {
@@ -63,27 +66,25 @@ struct NodeSpec {
   const OpDef* op;
   std::vector<Shape> shapes;
   Attributes attributes;
-  Formats inputs, outputs;  // the last serves all that follow
-  Rounding rounding = Rounding::nearest_even;
+  Formats inputs, outputs;  // the last serves all that follow, here and below
+  std::vector<Rounding> roundings = {Rounding::nearest_even};  // of outputs
 };
 
 class GpuNode {
  public:
   explicit GpuNode(NodeSpec spec, uint64_t seed = 1) : spec_(std::move(spec)) {
-    auto format = [](const Formats& formats, size_t i) {
-      return formats[std::min(i, formats.size() - 1)];
-    };
+    auto of = [](const auto& list, size_t i) { return list[std::min(i, list.size() - 1)]; };
     std::vector<TensorType> types;
     for (const Shape& shape : spec_.shapes) types.push_back({shape});
     for (size_t i = 0; i < types.size(); ++i) {
-      inputs_.emplace_back(types[i].shape, format(spec_.inputs, i), Rounding::nearest_even);
+      inputs_.emplace_back(types[i].shape, of(spec_.inputs, i), Rounding::nearest_even);
       input_buffers_.push_back(inputs_.back().buffer());
       RandomStream random(seed, "input", i);
       inputs_.back().fill([&](size_t at) { return number(random, i, at); });
     }
     for (const TensorType& type : spec_.op->infer({types, spec_.attributes})) {
       size_t o = outputs_.size();
-      outputs_.emplace_back(type.shape, format(spec_.outputs, o), spec_.rounding);
+      outputs_.emplace_back(type.shape, of(spec_.outputs, o), of(spec_.roundings, o));
       output_buffers_.push_back(outputs_.back().buffer());
       factors_.push_back(0.75f + 0.125f * static_cast<float>(o));
       randoms_.emplace_back(seed, "output", o);
@@ -93,6 +94,7 @@ class GpuNode {
   GpuNode& operator=(const GpuNode&) = delete;
 
   const NodeSpec& spec() const { return spec_; }
+  const std::deque<DeviceTensor>& inputs() const { return inputs_; }
   const std::deque<DeviceTensor>& outputs() const { return outputs_; }
   Launch launch(std::span<std::byte> workspace = {}) const {
     return {input_buffers_, output_buffers_, spec_.attributes, factors_, randoms_, workspace, 3};
@@ -106,7 +108,7 @@ class GpuNode {
     kernel.run(launch({workspace.data(), static_cast<size_t>(room)}));
   }
   // What the op computes in double, of the inputs as they are stored or of their magnitudes.
-  Tensor reference(bool of_magnitudes = false) const {
+  std::vector<Tensor> references(bool of_magnitudes = false) const {
     std::deque<Tensor> stored;
     std::vector<const Tensor*> pointers;
     for (const DeviceTensor& input : inputs_) {
@@ -116,16 +118,21 @@ class GpuNode {
       }
       pointers.push_back(&stored.back());
     }
-    std::vector<Tensor> results{Tensor(outputs_.front().buffer().shape)};
+    std::vector<Tensor> results;
+    for (const DeviceTensor& output : outputs_) results.emplace_back(output.buffer().shape);
     spec_.op->evaluate({pointers, results, spec_.attributes, 3});
-    for (double& x : results[0].data) x *= static_cast<double>(factors_[0]);
-    return results[0];
+    for (size_t o = 0; o < results.size(); ++o) {
+      for (double& x : results[o].data) x *= static_cast<double>(factors_[o]);
+    }
+    return results;
   }
+  Tensor reference(bool of_magnitudes = false) const { return references(of_magnitudes).front(); }
 
  private:
   double number(const RandomStream& random, size_t input, size_t at) const {
     double x = random.normal(at);
-    if (spec_.op != &adam_step_op || input < 3) return x;
+    bool is_step = spec_.op == &adam_step_op || spec_.op == &lamb_step_op;
+    if (!is_step || input < 3) return x;
     return input == 3 ? x * x : input == 4 ? 0.01 : 7;  // v, rate, step
   }
 
@@ -136,7 +143,59 @@ class GpuNode {
   std::vector<RandomStream> randoms_;
 };
 
+inline NodeSpec adam_spec(const Shape& shape, Formats inputs, Formats outputs,
+                          Rounding rounding = Rounding::nearest_even, bool decoupled = true) {
+  return {&adam_step_op,
+          {shape, shape, shape, shape, {}, {}},
+          {{"beta1", 0.9},
+           {"beta2", 0.98},
+           {"epsilon", 1e-8},
+           {"weight_decay", 0.1},
+           {"decoupled", decoupled},
+           {"gradient_scale", 0.5},
+           {"rate_scale", 0.75}},
+          std::move(inputs),
+          std::move(outputs),
+          {rounding}};
+}
+
 using Bytes = std::vector<std::vector<std::byte>>;
+
+inline BundleKind kind_of(const GpuNode& node) {
+  return cuda::bundle_kind(*node.spec().op, node.launch());
+}
+
+inline Bytes outputs_of(const std::deque<GpuNode>& nodes) {
+  Bytes all;
+  for (const GpuNode& node : nodes) {
+    for (const DeviceTensor& output : node.outputs()) {
+      EXPECT_TRUE(output.is_intact());
+      all.push_back(output.bytes());
+      output.poison();
+    }
+  }
+  return all;
+}
+
+inline std::vector<ChainStep> steps_of(const std::deque<GpuNode>& nodes, BundleKind kind) {
+  std::vector<ChainStep> steps;
+  for (const GpuNode& node : nodes) {
+    EXPECT_EQ(kind_of(node), kind);
+    steps.push_back(node.step());
+  }
+  return steps;
+}
+
+// The bits of each node's own kernel, at every run.
+inline void expect_as_alone(const std::deque<GpuNode>& nodes, BundleKind kind) {
+  for (const GpuNode& node : nodes) node.run_alone();
+  Bytes alone = outputs_of(nodes);
+  Bundle bundle(steps_of(nodes, kind));
+  for (int run = 0; run < 2; ++run) {
+    bundle.run(3);
+    EXPECT_EQ(outputs_of(nodes), alone) << "run " << run;
+  }
+}
 
 // Half of the distance to the next number of a format, relative to the number.
 inline double rounding_of(const Buffer& buffer) {

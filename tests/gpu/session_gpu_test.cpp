@@ -73,6 +73,16 @@ TEST_F(CudaSession, GivesTheSameBitsWithStepsAhead) {
   }
 }
 
+TEST_F(CudaSession, GivesTheSameBitsByLambWithStepsAhead) {
+  for (const char* precision : {"fp32", "fp16"}) {
+    TrainConfig lamb = config("attention", precision);
+    lamb.optimiser = "lamb";
+    Session waits(lamb, corpus, cuda_device()), ahead(lamb, corpus, cuda_device());
+    EXPECT_EQ(losses(waits, 30), losses_ahead(ahead, 30)) << precision;
+    EXPECT_TRUE(tensors_of(waits) == tensors_of(ahead)) << precision;
+  }
+}
+
 TEST_F(CudaSession, GivesTheSameBitsBesideOthers) {
   auto run = [&](const char* context, std::vector<double>& found) {
     Session session(config(context, "fp16"), corpus, cuda_device());

@@ -43,6 +43,8 @@ std::unique_ptr<Chain> make_bundle(const Device& device, std::span<const ChainSt
       return bundle_norm_steps(device, steps);
     case BundleKind::adam_steps:
       return bundle_adam_steps(device, steps);
+    case BundleKind::lamb_steps:
+      return bundle_lamb_steps(device, steps);
     case BundleKind::none:
       break;
   }
@@ -53,6 +55,7 @@ std::unique_ptr<Chain> make_bundle(const Device& device, std::span<const ChainSt
 
 BundleKind bundle_kind(const OpDef& op, const Launch& launch) {
   if (is_bundled_adam_step(op, launch)) return BundleKind::adam_steps;
+  if (is_bundled_lamb_step(op, launch)) return BundleKind::lamb_steps;
   if (!may_wait(launch)) return BundleKind::none;
   if (is_bundled_product(op, launch)) return BundleKind::products;
   if (is_bundled_sum(op, launch)) return BundleKind::sums;

@@ -1,42 +1,13 @@
 // Adam's steps of many tensors: a block for each chunk of a tensor, with the arithmetic, and so the
 // bits, of the step by itself.
+#include "sigma1/backend/cuda/bundle_adam.cuh"
+
 #include <algorithm>
 
-#include "sigma1/backend/cuda/bundle_kinds.cuh"
-#include "sigma1/backend/cuda/update.cuh"
 #include "sigma1/ops/update.h"
 
 namespace sigma1::cuda {
 namespace {
-
-constexpr int kFours = 4;  // of a thread
-constexpr int64_t kChunk = 4 * kFours * kThreads;
-
-struct AdamChunk {
-  int task, chunk;
-  Type plain;     // of weights and gradient where they are plain; index: they are not
-  bool is_short;  // the first mean is of that type too
-};
-
-// The task in shared memory: from there it is read again after every store, which might have
-// changed it for all the compiler knows.
-struct SharedAdam {
-  static constexpr int kWords = sizeof(Adam) / sizeof(uint32_t);
-  static_assert(sizeof(Adam) % sizeof(uint32_t) == 0);
-  alignas(Adam) uint32_t words[kWords];
-
-  __device__ void copy(const Adam& task) {
-    const auto* from = reinterpret_cast<const uint32_t*>(&task);
-    for (int i = static_cast<int>(threadIdx.x); i < kWords; i += kThreads) words[i] = from[i];
-    __syncthreads();
-  }
-  __device__ const Adam& get() const { return *reinterpret_cast<const Adam*>(words); }
-};
-
-// The i-th four of this thread.
-__device__ inline int64_t four_of(int64_t begin, int i) {
-  return begin + 4 * (static_cast<int>(threadIdx.x) + i * kThreads);
-}
 
 // How stochastic rounding to the type goes, known to the compiler.
 template <Type kType>
@@ -52,73 +23,53 @@ __device__ Output known_output(Output to) {
   return to;
 }
 
-// Weights, gradient and new weights of kType, the first mean of kMean, the second of fp32, all on
-// whole packs. Everything that is read is under way before the corrections are found.
-template <Type kType, Type kMean>
-__device__ void step_plain(const Adam& adam, int64_t begin, int64_t end) {
-  auto view = [](const Input& input, Type type) {
-    return View{input.view.data, type, false, nullptr, 0};
-  };
-  const View p = view(adam.param, kType), g = view(adam.grad, kType);
-  const View m = view(adam.m, kMean), v = view(adam.v, Type::fp32);
-  uint4 codes[kFours][4] = {};
-#pragma unroll
-  for (int i = 0; i < kFours; ++i) {
-    int64_t first = four_of(begin, i);
-    if (first >= end) break;
-    codes[i][0] = load_codes(p, first);
-    codes[i][1] = load_codes(g, first);
-    codes[i][2] = load_codes(m, first);
-    codes[i][3] = load_codes(v, first);
-  }
-  Corrections inverse = find_corrections(adam);
-  const AdamRule rule = adam.rule;
-  const Next to_param = adam.next_param, to_m = adam.next_m, to_v = adam.next_v;
-  const Output weights = known_output<kType>(to_param.out);
-  float step = to_param.step_of(adam.rate());
-#pragma unroll
-  for (int i = 0; i < kFours; ++i) {
-    int64_t first = four_of(begin, i);
-    if (first >= end) break;
-    AdamFour now{numbers_of(p, codes[i][0]), numbers_of(g, codes[i][1]), numbers_of(m, codes[i][2]),
-                 numbers_of(v, codes[i][3])};
-    AdamResult next = advanced(rule, inverse, now);
-    write(weights, first, to_param.moved(now.param, next.direction, step));
-    for (float& each : next.m.at) each *= to_m.factor;
-    for (float& each : next.v.at) each *= to_v.factor;
-    store_four({to_m.out.view.data, kMean, to_m.out.view.saturates, nullptr, 0}, first, next.m);
-    store_four({to_v.out.view.data, Type::fp32, false, nullptr, 0}, first, next.v);
-  }
-}
+struct AdamWork {
+  const Adam& adam;
+  StepChunk chunk;
+  const double* found_rate;
 
-__device__ inline void step_any(const Adam& adam, int64_t begin, int64_t end) {
-  double lr = adam.rate();
-  Corrections inverse = find_corrections(adam);
-  for (int i = 0; i < kFours; ++i) {
-    int64_t first = four_of(begin, i);
-    if (first < end) step_four(adam, inverse, lr, first);
+  // The new weights are of the type of the old, and so are the means.
+  template <class Fours>
+  __device__ __forceinline__ void of_plain(const Fours& fours) const {
+    Corrections inverse = find_corrections(adam);
+    const AdamRule rule = adam.rule;
+    const Next to_param = adam.next_param, to_m = adam.next_m, to_v = adam.next_v;
+    const Output weights = known_output<Fours::kWeights>(to_param.out);
+    float step = to_param.step_of(rate_of(adam, found_rate));
+#pragma unroll
+    for (int i = 0; i < StepChunk::kFours; ++i) {
+      int64_t first = chunk.four(i);
+      if (first >= chunk.end) break;
+      AdamFour now = fours.at(i);
+      AdamResult next = advanced(rule, inverse, now);
+      write(weights, first, to_param.moved(now.param, next.direction, step));
+      for (float& each : next.m.at) each *= to_m.factor;
+      for (float& each : next.v.at) each *= to_v.factor;
+      const View& m = to_m.out.view;
+      store_four({m.data, Fours::kFirstMean, m.saturates, nullptr, 0}, first, next.m);
+      store_four(Fours::plain(Type::fp32, to_v.out.view.data), first, next.v);
+    }
   }
-}
+
+  __device__ __forceinline__ void of_any() const {
+    double rate = rate_of(adam, found_rate);
+    Corrections inverse = find_corrections(adam);
+    for (int i = 0; i < StepChunk::kFours; ++i) {
+      int64_t first = chunk.four(i);
+      if (first < chunk.end) step_four(adam, inverse, rate, first);
+    }
+  }
+};
 
 __global__ void __launch_bounds__(kThreads, 2)
-    step_all_adam(const Adam* tasks, const AdamChunk* chunks) {
+    step_all_adam(const Adam* tasks, const AdamChunk* chunks, const double* rates) {
   __shared__ SharedAdam shared;
   const AdamChunk where = chunks[blockIdx.x];
   shared.copy(tasks[where.task]);
   const Adam& adam = shared.get();
-  int64_t begin = where.chunk * kChunk, end = min(begin + kChunk, adam.param.view.count);
-  switch (where.plain) {
-    case Type::fp16:
-      if (where.is_short) return step_plain<Type::fp16, Type::fp16>(adam, begin, end);
-      return step_plain<Type::fp16, Type::fp32>(adam, begin, end);
-    case Type::bf16:
-      if (where.is_short) return step_plain<Type::bf16, Type::bf16>(adam, begin, end);
-      return step_plain<Type::bf16, Type::fp32>(adam, begin, end);
-    case Type::fp32:
-      return step_plain<Type::fp32, Type::fp32>(adam, begin, end);
-    default:
-      return step_any(adam, begin, end);
-  }
+  const StepChunk chunk(where.chunk, adam.param.view.count);
+  const double* found_rate = rates == nullptr ? nullptr : rates + where.task;
+  with_formats(where, adam, chunk, AdamWork{adam, chunk, found_rate});
 }
 
 // The type of a plain step, else index.
@@ -140,48 +91,51 @@ Type plain_type(const Adam& adam) {
   return is_plain && has_kernel ? type : Type::index;
 }
 
-std::vector<Adam> tasks_of(std::span<const ChainStep> steps) {
+class AdamSteps : public Chain {
+ public:
+  AdamSteps(const Device& device, std::span<const ChainStep> steps) : tables_(device, steps) {}
+  void run(uint64_t) override { tables_.step(nullptr); }
+
+ private:
+  AdamTables tables_;
+};
+
+}  // namespace
+
+std::vector<Adam> AdamTables::tasks_of(std::span<const ChainStep> steps) {
   std::vector<Adam> tasks;
   for (const ChainStep& each : steps) tasks.emplace_back(each.launch);
   return tasks;
 }
 
-std::vector<AdamChunk> chunks_of(std::span<const Adam> tasks) {
+std::vector<AdamChunk> AdamTables::chunks_of(std::span<const Adam> tasks) {
   std::vector<AdamChunk> chunks;
   for (int task = 0; task < static_cast<int>(tasks.size()); ++task) {
     const Adam& adam = tasks[static_cast<size_t>(task)];
     Type plain = plain_type(adam);
-    for (int chunk = 0; chunk * kChunk < adam.param.view.count; ++chunk) {
+    for (int chunk = 0; chunk < StepChunk::count_for(adam.param.view.count); ++chunk) {
       chunks.push_back({task, chunk, plain, adam.m.view.type == plain});
     }
   }
   return chunks;
 }
 
-class AdamSteps : public Chain {
- public:
-  AdamSteps(const Device& device, std::span<const Adam> tasks)
-      : tasks_(device, tasks), chunks_(device, chunks_of(tasks)) {}
+void AdamTables::step(const double* rates) const {
+  step_all_adam<<<chunks_.count(), kThreads, 0, stream()>>>(tasks_.data(), chunks_.data(), rates);
+  check(cudaGetLastError(), "bundle of adam steps");
+}
 
-  void run(uint64_t) override {
-    step_all_adam<<<chunks_.count(), kThreads, 0, stream()>>>(tasks_.data(), chunks_.data());
-    check(cudaGetLastError(), "bundle of adam steps");
-  }
-
- private:
-  DeviceTable<Adam> tasks_;
-  DeviceTable<AdamChunk> chunks_;
-};
-
-}  // namespace
+bool AdamTables::fits(const Launch& launch) {
+  constexpr int64_t kMost = int64_t{1} << 40;
+  return launch.in(0).count() > 0 && launch.in(0).count() < kMost;
+}
 
 bool is_bundled_adam_step(const OpDef& op, const Launch& launch) {
-  constexpr int64_t kMost = int64_t{1} << 40;
-  return &op == &adam_step_op && launch.in(0).count() > 0 && launch.in(0).count() < kMost;
+  return &op == &adam_step_op && AdamTables::fits(launch);
 }
 
 std::unique_ptr<Chain> bundle_adam_steps(const Device& device, std::span<const ChainStep> steps) {
-  return std::make_unique<AdamSteps>(device, tasks_of(steps));
+  return std::make_unique<AdamSteps>(device, steps);
 }
 
 }  // namespace sigma1::cuda

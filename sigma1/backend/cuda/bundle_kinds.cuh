@@ -35,6 +35,9 @@ std::unique_ptr<Chain> bundle_sums(const Device& device, std::span<const ChainSt
 bool is_bundled_adam_step(const OpDef& op, const Launch& launch);
 std::unique_ptr<Chain> bundle_adam_steps(const Device& device, std::span<const ChainStep> steps);
 
+bool is_bundled_lamb_step(const OpDef& op, const Launch& launch);
+std::unique_ptr<Chain> bundle_lamb_steps(const Device& device, std::span<const ChainStep> steps);
+
 // Of a norm y = x̂·w + c over rows of n: dw = Σ dy·x̂ and dc = Σ dy, over all rows.
 struct NormWeightTask {
   View x, dy;   // [rows, n]

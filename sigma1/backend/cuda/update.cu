@@ -1,10 +1,11 @@
 // Optimiser steps. Learning rate and step count are read on the device; LAMB, which needs lengths
-// before it can go a step, keeps its directions and partial sums of squares in the workspace.
+// before it can go a step, keeps sums of squares in the workspace.
 #include "sigma1/ops/update.h"
 
-#include "sigma1/backend/cuda/fold.cuh"
+#include <algorithm>
+
 #include "sigma1/backend/cuda/kernel_table.h"
-#include "sigma1/backend/cuda/update.cuh"
+#include "sigma1/backend/cuda/lamb.cuh"
 
 namespace sigma1::cuda {
 namespace {
@@ -52,106 +53,57 @@ void run_sgd(const Launch& launch) {
   check(cudaGetLastError(), "sgd_step");
 }
 
-__global__ void step_adam(const __grid_constant__ Adam adam) {
+__global__ void step_adam(const __grid_constant__ Adam adam, const double* found_rate) {
   int64_t size = adam.param.view.count;
-  double lr = adam.rate();
+  double rate = rate_of(adam, found_rate);
   Corrections inverse = find_corrections(adam);
   for (int64_t first = first_of_thread(); first < size; first += stride_of_grid()) {
-    step_four(adam, inverse, lr, first);
+    step_four(adam, inverse, rate, first);
   }
 }
 
-void run_adam(const Launch& launch) {
-  int blocks = blocks_for_fours(launch.in(0).count());
-  step_adam<<<blocks, kThreads, 0, stream()>>>(Adam(launch));
-  check(cudaGetLastError(), "adam_step");
+void run_adam(const Adam& adam, const double* found_rate, const char* name) {
+  int blocks = blocks_for_fours(adam.param.view.count);
+  step_adam<<<blocks, kThreads, 0, stream()>>>(adam, found_rate);
+  check(cudaGetLastError(), name);
 }
 
-// What LAMB keeps until the lengths are known: every block's sums of squares, the rate that follows
-// from them, and all directions.
+void run_adam(const Launch& launch) { run_adam(Adam(launch), nullptr, "adam_step"); }
+
+__global__ void find_squares(const __grid_constant__ Adam adam, Squares* of_chunks) {
+  Squares sum = squares_of(adam, StepChunk(blockIdx.x, adam.param.view.count)).of_block();
+  if (threadIdx.x == 0) of_chunks[blockIdx.x] = sum;
+}
+
+// By one block.
+__global__ void find_rate(const Squares* of_chunks, int64_t chunks, Rate rate, double limit,
+                          double* found_rate) {
+  double found = lamb_rate(of_chunks, chunks, rate, limit);
+  if (threadIdx.x == 0) *found_rate = found;
+}
+
 struct LambWorkspace {
-  int64_t count;
-  int blocks;
-  double *param_squares, *direction_squares, *rate;
-  float* directions;
+  int64_t chunks;
+  Squares* of_chunks;
+  double* rate;
 
   explicit LambWorkspace(const Launch& launch)
-      : count(launch.in(0).count()), blocks(blocks_for_fours(count)) {
-    param_squares = reinterpret_cast<double*>(launch.workspace.data());
-    direction_squares = param_squares + blocks;
-    rate = direction_squares + blocks;
-    directions = reinterpret_cast<float*>(param_squares + doubles());
-  }
+      : chunks(std::max<int64_t>(1, StepChunk::count_for(launch.in(0).count()))),
+        of_chunks(reinterpret_cast<Squares*>(launch.workspace.data())),
+        rate(reinterpret_cast<double*>(of_chunks + chunks)) {}
 
-  // A multiple of 16 bytes, for what follows.
-  int64_t doubles() const { return 2 * (int64_t{blocks} + 1); }
-  int64_t bytes() const {
-    return doubles() * static_cast<int64_t>(sizeof(double)) +
-           count * static_cast<int64_t>(sizeof(float));
-  }
+  int64_t bytes() const { return chunks * int64_t{sizeof(Squares)} + int64_t{sizeof(double)}; }
 };
-
-__device__ double add_squares(double sum, const Four& values) {
-  for (float each : values.at) sum += static_cast<double>(each) * static_cast<double>(each);
-  return sum;
-}
-
-__global__ void find_directions(const __grid_constant__ Adam adam,
-                                const __grid_constant__ LambWorkspace kept,
-                                const __grid_constant__ Output directions) {
-  Corrections inverse = find_corrections(adam);
-  double of_param = 0, of_direction = 0;
-  for (int64_t first = first_of_thread(); first < kept.count; first += stride_of_grid()) {
-    AdamFour now = read_four(adam, first);
-    Four direction = go_on(adam, inverse, first, now);
-    write(directions, first, direction);
-    of_param = add_squares(of_param, now.param);
-    // What lies behind the end is zero, and so is its direction.
-    of_direction = add_squares(of_direction, direction);
-  }
-  of_param = block_fold(of_param, Plus());
-  of_direction = block_fold(of_direction, Plus());
-  if (threadIdx.x > 0) return;
-  kept.param_squares[blockIdx.x] = of_param;
-  kept.direction_squares[blockIdx.x] = of_direction;
-}
-
-__device__ double root_of_sum(const double* terms, int count) {
-  double sum = 0;
-  for (int i = threadIdx.x; i < count; i += blockDim.x) sum += terms[i];
-  return ::sqrt(block_fold(sum, Plus()));
-}
-
-// By one block. `limit` 0: none.
-__global__ void find_rate(LambWorkspace kept, Rate rate, double limit) {
-  double of_param = root_of_sum(kept.param_squares, kept.blocks);
-  double of_direction = root_of_sum(kept.direction_squares, kept.blocks);
-  double ratio = of_param > 0 && of_direction > 0 ? of_param / of_direction : 1;
-  if (limit > 0) ratio = fmin(ratio, limit);
-  if (threadIdx.x == 0) *kept.rate = rate() * ratio;
-}
-
-__global__ void step_lamb(const __grid_constant__ Input param,
-                          const __grid_constant__ Input directions,
-                          const __grid_constant__ Next next_param, const double* rate) {
-  int64_t size = param.view.count;
-  for (int64_t first = first_of_thread(); first < size; first += stride_of_grid()) {
-    Four p = read(param, first, size), direction = read(directions, first, size);
-    next_param.write_param(first, p, direction, *rate);
-  }
-}
 
 void run_lamb(const Launch& launch) {
   LambWorkspace kept(launch);
   Adam adam(launch);
-  find_directions<<<kept.blocks, kThreads, 0, stream()>>>(adam, kept,
-                                                          output_of(kept.directions, kept.count));
-  check(cudaGetLastError(), "lamb_step: directions");
-  find_rate<<<1, kThreads, 0, stream()>>>(kept, adam.rate, launch.attr<double>("max_trust_ratio"));
+  find_squares<<<static_cast<unsigned>(kept.chunks), kThreads, 0, stream()>>>(adam, kept.of_chunks);
+  check(cudaGetLastError(), "lamb_step: squares");
+  find_rate<<<1, kThreads, 0, stream()>>>(kept.of_chunks, kept.chunks, adam.rate,
+                                          launch.attr<double>("max_trust_ratio"), kept.rate);
   check(cudaGetLastError(), "lamb_step: rate");
-  step_lamb<<<kept.blocks, kThreads, 0, stream()>>>(
-      adam.param, input_of(kept.directions, kept.count), adam.next_param, kept.rate);
-  check(cudaGetLastError(), "lamb_step");
+  run_adam(adam, kept.rate, "lamb_step");
 }
 
 int64_t lamb_workspace(const Launch& launch) { return LambWorkspace(launch).bytes(); }

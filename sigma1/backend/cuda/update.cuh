@@ -1,5 +1,5 @@
-// What optimiser steps are made of: alone in update.cu, and many at a time in bundle_adam.cu.
-// Private to this folder.
+// What optimiser steps are made of: alone in update.cu, and many at a time in bundle_adam.cu and
+// bundle_lamb.cu. Private to this folder.
 #pragma once
 
 #include "sigma1/backend/cuda/four.cuh"
@@ -167,21 +167,35 @@ __device__ inline AdamResult advanced(const AdamRule& rule, const Corrections& i
   return next;
 }
 
-// Writes the new m and v, and gives the direction.
-__device__ inline Four go_on(const Adam& adam, const Corrections& inverse, int64_t first,
-                             const AdamFour& now) {
-  AdamResult next = advanced(adam.rule, inverse, now);
-  adam.next_m.write_state(first, next.m);
-  adam.next_v.write_state(first, next.v);
-  return next.direction;
+// The rate of a whole step: `found` by LAMB, else (null) the one that all parameters have.
+__device__ inline double rate_of(const Adam& adam, const double* found) {
+  return found == nullptr ? adam.rate() : *found;
 }
 
 // The four from `first` on of one whole step.
-__device__ inline void step_four(const Adam& adam, const Corrections& inverse, double lr,
+__device__ inline void step_four(const Adam& adam, const Corrections& inverse, double rate,
                                  int64_t first) {
   AdamFour now = read_four(adam, first);
-  Four direction = go_on(adam, inverse, first, now);
-  adam.next_param.write_param(first, now.param, direction, lr);
+  AdamResult next = advanced(adam.rule, inverse, now);
+  adam.next_m.write_state(first, next.m);
+  adam.next_v.write_state(first, next.v);
+  adam.next_param.write_param(first, now.param, next.direction, rate);
 }
+
+// What a block takes of a tensor that is cut into chunks.
+struct StepChunk {
+  static constexpr int kFours = 4;  // of a thread
+  static constexpr int64_t kSize = 4 * kFours * kThreads;
+  int64_t begin, end;
+
+  __device__ StepChunk(int64_t chunk, int64_t size)
+      : begin(chunk * kSize), end(min(begin + kSize, size)) {}
+
+  // The i-th four of this thread; may lie behind the end.
+  __device__ int64_t four(int i) const {
+    return begin + 4 * (static_cast<int>(threadIdx.x) + i * kThreads);
+  }
+  static int64_t count_for(int64_t size) { return (size + kSize - 1) / kSize; }
+};
 
 }  // namespace sigma1::cuda
