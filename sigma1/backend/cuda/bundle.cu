@@ -3,16 +3,21 @@
 #include <algorithm>
 
 #include "sigma1/backend/cuda/bundle_kinds.cuh"
+#include "sigma1/backend/cuda/line_chain.cuh"
 #include "sigma1/base/error.h"
 
 namespace sigma1::cuda {
 namespace {
 
 // Whether a node may wait for the end of its graph with others: its inputs are kept until then.
+// With many rows it is large enough by itself, and sums are better made where their rows are.
 bool may_wait(const Launch& launch) {
-  constexpr int64_t kMostNumbers = 1 << 24;  // of an input
-  return std::ranges::all_of(launch.inputs,
-                             [](const Buffer& each) { return each.count() <= kMostNumbers; });
+  constexpr int64_t kMostNumbers = 1 << 24;
+  return std::ranges::all_of(launch.inputs, [](const Buffer& each) {
+    int64_t width = each.shape.empty() ? 1 : each.shape.back();
+    return each.count() <= kMostNumbers &&
+           !has_many_rows(each.count() / std::max<int64_t>(width, 1));
+  });
 }
 
 const Device& device_of(std::span<const ChainStep> steps) {
