@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "sigma1/backend/cuda/launch.cuh"
 #include "sigma1/ops/update.h"
 
 namespace sigma1::cuda {
@@ -26,12 +27,13 @@ __device__ Output known_output(Output to) {
 struct AdamWork {
   const Adam& adam;
   StepChunk chunk;
+  const Corrections& corrections;
   const double* found_rate;
 
   // The new weights are of the type of the old, and so are the means.
   template <class Fours>
   __device__ __forceinline__ void of_plain(const Fours& fours) const {
-    Corrections inverse = find_corrections(adam);
+    const Corrections inverse = corrections;
     const AdamRule rule = adam.rule;
     const Next to_param = adam.next_param, to_m = adam.next_m, to_v = adam.next_v;
     const Output weights = known_output<Fours::kWeights>(to_param.out);
@@ -53,7 +55,7 @@ struct AdamWork {
 
   __device__ __forceinline__ void of_any() const {
     double rate = rate_of(adam, found_rate);
-    Corrections inverse = find_corrections(adam);
+    const Corrections inverse = corrections;
     for (int i = 0; i < StepChunk::kFours; ++i) {
       int64_t first = chunk.four(i);
       if (first < chunk.end) step_four(adam, inverse, rate, first);
@@ -61,15 +63,23 @@ struct AdamWork {
   }
 };
 
-__global__ void __launch_bounds__(kThreads, 2)
-    step_all_adam(const Adam* tasks, const AdamChunk* chunks, const double* rates) {
+template <bool kSixteen>
+__global__ void __launch_bounds__(kThreads, kAdamBlocksAtOnce<kSixteen>)
+    step_all_adam(AdamLaunch all, const double* rates) {
   __shared__ SharedAdam shared;
-  const AdamChunk where = chunks[blockIdx.x];
-  shared.copy(tasks[where.task]);
+  const AdamChunk where = all.chunks[all.first + blockIdx.x];
+  shared.copy(all.tasks[where.task]);
   const Adam& adam = shared.get();
   const StepChunk chunk(where.chunk, adam.param.view.count);
   const double* found_rate = rates == nullptr ? nullptr : rates + where.task;
-  with_formats(where, adam, chunk, AdamWork{adam, chunk, found_rate});
+  with_formats<kSixteen>(where, adam, chunk,
+                         AdamWork{adam, chunk, all.corrections[where.task], found_rate});
+}
+
+// A block for each tensor.
+__global__ void find_all_corrections(const Adam* tasks, Corrections* corrections) {
+  Corrections found = find_corrections(tasks[blockIdx.x]);
+  if (threadIdx.x == 0) corrections[blockIdx.x] = found;
 }
 
 // The type of a plain step, else index.
@@ -94,7 +104,10 @@ Type plain_type(const Adam& adam) {
 class AdamSteps : public Chain {
  public:
   AdamSteps(const Device& device, std::span<const ChainStep> steps) : tables_(device, steps) {}
-  void run(uint64_t) override { tables_.step(nullptr); }
+  void run(uint64_t) override {
+    tables_.find_corrections();
+    tables_.step(nullptr);
+  }
 
  private:
   AdamTables tables_;
@@ -102,11 +115,29 @@ class AdamSteps : public Chain {
 
 }  // namespace
 
+std::vector<ChainStep> AdamTables::in_order(std::span<const ChainStep> steps) {
+  std::vector<ChainStep> ordered;
+  for (bool sixteen : {true, false}) {
+    for (const ChainStep& each : steps) {
+      if (is_sixteen(plain_type(Adam(each.launch))) == sixteen) ordered.push_back(each);
+    }
+  }
+  return ordered;
+}
+
 std::vector<Adam> AdamTables::tasks_of(std::span<const ChainStep> steps) {
   std::vector<Adam> tasks;
-  for (const ChainStep& each : steps) tasks.emplace_back(each.launch);
+  for (const ChainStep& each : in_order(steps)) tasks.emplace_back(each.launch);
   return tasks;
 }
+
+AdamTables::AdamTables(const Device& device, std::span<const Adam> tasks,
+                       std::span<const AdamChunk> chunks)
+    : tasks_(device, tasks),
+      chunks_(device, chunks),
+      corrections_(device, static_cast<int64_t>(tasks.size() * sizeof(Corrections))),
+      sixteen_chunks_(static_cast<unsigned>(std::ranges::count_if(
+          chunks, [](const AdamChunk& chunk) { return is_sixteen(chunk.plain); }))) {}
 
 std::vector<AdamChunk> AdamTables::chunks_of(std::span<const Adam> tasks) {
   std::vector<AdamChunk> chunks;
@@ -120,9 +151,33 @@ std::vector<AdamChunk> AdamTables::chunks_of(std::span<const Adam> tasks) {
   return chunks;
 }
 
+void AdamTables::find_corrections() const {
+  auto* to = reinterpret_cast<Corrections*>(corrections_.data());
+  launch_kernel("bundle of adam steps", find_all_corrections, {tasks_.count(), 64}, tasks_.data(),
+                to);
+}
+
+std::vector<AdamLaunch> AdamTables::launches() const {
+  AdamLaunch all{.tasks = tasks_.data(),
+                 .chunks = chunks_.data(),
+                 .corrections = reinterpret_cast<const Corrections*>(corrections_.data())};
+  std::vector<AdamLaunch> launches;
+  auto add = [&](unsigned first, unsigned count, bool sixteen) {
+    all.first = first;
+    all.count = count;
+    all.is_sixteen = sixteen;
+    if (count > 0) launches.push_back(all);
+  };
+  add(0, sixteen_chunks_, true);
+  add(sixteen_chunks_, chunks_.count() - sixteen_chunks_, false);
+  return launches;
+}
+
 void AdamTables::step(const double* rates) const {
-  step_all_adam<<<chunks_.count(), kThreads, 0, stream()>>>(tasks_.data(), chunks_.data(), rates);
-  check(cudaGetLastError(), "bundle of adam steps");
+  for (const AdamLaunch& each : launches()) {
+    auto kernel = each.is_sixteen ? step_all_adam<true> : step_all_adam<false>;
+    launch_kernel("bundle of adam steps", kernel, {each.count, kThreads}, each, rates);
+  }
 }
 
 bool AdamTables::fits(const Launch& launch) {

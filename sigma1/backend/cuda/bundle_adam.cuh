@@ -13,30 +13,48 @@ struct AdamChunk {
   bool is_short;  // the first mean is of that type too
 };
 
-// Tensors, and their chunks one after the other.
+inline bool is_sixteen(Type type) { return type == Type::fp16 || type == Type::bf16; }
+
+// Chunks from `first` on that one launch takes: plain ones of 16 bits, which need fewer registers,
+// or the others.
+struct AdamLaunch {
+  const Adam* tasks;
+  const AdamChunk* chunks;
+  const Corrections* corrections;  // of each task
+  unsigned first, count;
+  bool is_sixteen;
+};
+
+// Tensors, those that are plain and of 16 bits first, and their chunks one after the other.
 class AdamTables {
  public:
   AdamTables(const Device& device, std::span<const ChainStep> steps)
       : AdamTables(device, tasks_of(steps)) {}
 
   const Adam* tasks() const { return tasks_.data(); }
-  unsigned task_count() const { return tasks_.count(); }
-  const AdamChunk* chunks() const { return chunks_.data(); }
   unsigned chunk_count() const { return chunks_.count(); }
 
+  // Comes before launches of a step: powers in double would take a block as long as all the rest.
+  void find_corrections() const;
+  std::vector<AdamLaunch> launches() const;
   // The steps of all; `rates`: of each tensor, null: each its own.
   void step(const double* rates) const;
 
   static bool fits(const Launch& launch);
+  // The order of tensors in the tables.
+  static std::vector<ChainStep> in_order(std::span<const ChainStep> steps);
 
  private:
   AdamTables(const Device& device, std::span<const Adam> tasks)
-      : tasks_(device, tasks), chunks_(device, chunks_of(tasks)) {}
+      : AdamTables(device, tasks, chunks_of(tasks)) {}
+  AdamTables(const Device& device, std::span<const Adam> tasks, std::span<const AdamChunk> chunks);
   static std::vector<Adam> tasks_of(std::span<const ChainStep> steps);
   static std::vector<AdamChunk> chunks_of(std::span<const Adam> tasks);
 
   DeviceTable<Adam> tasks_;
   DeviceTable<AdamChunk> chunks_;
+  DeviceBytes corrections_;
+  unsigned sixteen_chunks_;
 };
 
 // The task in shared memory: from there it is read again after every store, which might have
@@ -83,21 +101,23 @@ struct PlainFours {
 
 // work.of_plain with this thread's PlainFours, or work.of_any where the chunk is not plain. Both
 // must be inlined, or what a thread holds goes through memory.
-template <class Work>
+template <bool kSixteen, class Work>
 __device__ __forceinline__ auto with_formats(const AdamChunk& where, const Adam& adam,
                                              const StepChunk& chunk, const Work& work) {
-  switch (where.plain) {
-    case Type::fp16:
+  if constexpr (kSixteen) {
+    if (where.plain == Type::fp16) {
       if (where.is_short) return work.of_plain(PlainFours<Type::fp16, Type::fp16>(adam, chunk));
       return work.of_plain(PlainFours<Type::fp16, Type::fp32>(adam, chunk));
-    case Type::bf16:
-      if (where.is_short) return work.of_plain(PlainFours<Type::bf16, Type::bf16>(adam, chunk));
-      return work.of_plain(PlainFours<Type::bf16, Type::fp32>(adam, chunk));
-    case Type::fp32:
-      return work.of_plain(PlainFours<Type::fp32, Type::fp32>(adam, chunk));
-    default:
-      return work.of_any();
+    }
+    if (where.is_short) return work.of_plain(PlainFours<Type::bf16, Type::bf16>(adam, chunk));
+    return work.of_plain(PlainFours<Type::bf16, Type::fp32>(adam, chunk));
+  } else {
+    if (where.plain != Type::fp32) return work.of_any();
+    return work.of_plain(PlainFours<Type::fp32, Type::fp32>(adam, chunk));
   }
 }
+
+template <bool kSixteen>
+constexpr int kAdamBlocksAtOnce = kSixteen ? 3 : 2;
 
 }  // namespace sigma1::cuda

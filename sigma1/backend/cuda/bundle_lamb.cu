@@ -2,6 +2,7 @@
 // and steps by Adam's arithmetic at these rates. The bits are those of the step by itself.
 #include "sigma1/backend/cuda/bundle_adam.cuh"
 #include "sigma1/backend/cuda/lamb.cuh"
+#include "sigma1/backend/cuda/launch.cuh"
 #include "sigma1/ops/update.h"
 
 namespace sigma1::cuda {
@@ -15,10 +16,11 @@ struct LambTensor {
 struct SquaresWork {
   const Adam& adam;
   StepChunk chunk;
+  const Corrections& corrections;
 
   template <class Fours>
   __device__ __forceinline__ Squares of_plain(const Fours& fours) const {
-    Corrections inverse = find_corrections(adam);
+    const Corrections inverse = corrections;
     const AdamRule rule = adam.rule;
     Squares sum;
 #pragma unroll
@@ -30,18 +32,20 @@ struct SquaresWork {
     return sum;
   }
 
-  __device__ __forceinline__ Squares of_any() const { return squares_of(adam, chunk); }
+  __device__ __forceinline__ Squares of_any() const { return squares_of(adam, corrections, chunk); }
 };
 
-__global__ void __launch_bounds__(kThreads, 2)
-    find_all_squares(const Adam* tasks, const AdamChunk* chunks, Squares* of_chunks) {
+template <bool kSixteen>
+__global__ void __launch_bounds__(kThreads, kAdamBlocksAtOnce<kSixteen>)
+    find_all_squares(AdamLaunch all, Squares* of_chunks) {
   __shared__ SharedAdam shared;
-  const AdamChunk where = chunks[blockIdx.x];
-  shared.copy(tasks[where.task]);
+  const AdamChunk where = all.chunks[all.first + blockIdx.x];
+  shared.copy(all.tasks[where.task]);
   const Adam& adam = shared.get();
   const StepChunk chunk(where.chunk, adam.param.view.count);
-  Squares sum = with_formats(where, adam, chunk, SquaresWork{adam, chunk}).of_block();
-  if (threadIdx.x == 0) of_chunks[blockIdx.x] = sum;
+  SquaresWork work{adam, chunk, all.corrections[where.task]};
+  Squares sum = with_formats<kSixteen>(where, adam, chunk, work).of_block();
+  if (threadIdx.x == 0) of_chunks[all.first + blockIdx.x] = sum;
 }
 
 // A block for each tensor.
@@ -56,7 +60,7 @@ __global__ void find_rates(const Adam* tasks, const LambTensor* tensors, const S
 std::vector<LambTensor> tensors_of(std::span<const ChainStep> steps) {
   std::vector<LambTensor> tensors;
   int64_t first = 0;
-  for (const ChainStep& each : steps) {
+  for (const ChainStep& each : AdamTables::in_order(steps)) {
     int64_t chunks = StepChunk::count_for(each.launch.in(0).count());
     tensors.push_back({first, chunks, each.launch.attr<double>("max_trust_ratio")});
     first += chunks;
@@ -75,9 +79,11 @@ class LambSteps : public Chain {
   void run(uint64_t) override {
     auto* squares = reinterpret_cast<Squares*>(squares_.data());
     auto* rates = reinterpret_cast<double*>(rates_.data());
-    find_all_squares<<<tables_.chunk_count(), kThreads, 0, stream()>>>(tables_.tasks(),
-                                                                       tables_.chunks(), squares);
-    check(cudaGetLastError(), "bundle of lamb steps: squares");
+    tables_.find_corrections();
+    for (const AdamLaunch& each : tables_.launches()) {
+      auto kernel = each.is_sixteen ? find_all_squares<true> : find_all_squares<false>;
+      launch_kernel("bundle of lamb steps: squares", kernel, {each.count, kThreads}, each, squares);
+    }
     find_rates<<<tensors_.count(), kThreads, 0, stream()>>>(tables_.tasks(), tensors_.data(),
                                                             squares, rates);
     check(cudaGetLastError(), "bundle of lamb steps: rates");

@@ -32,8 +32,8 @@ struct alignas(16) Squares {
 };
 
 // This thread's of a chunk. What lies behind the end is zero, and so is its direction.
-__device__ inline Squares squares_of(const Adam& adam, const StepChunk& chunk) {
-  Corrections inverse = find_corrections(adam);
+__device__ inline Squares squares_of(const Adam& adam, const Corrections& inverse,
+                                     const StepChunk& chunk) {
   Squares sum;
   for (int i = 0; i < StepChunk::kFours; ++i) {
     int64_t first = chunk.four(i);

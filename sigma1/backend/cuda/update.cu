@@ -71,7 +71,9 @@ void run_adam(const Adam& adam, const double* found_rate, const char* name) {
 void run_adam(const Launch& launch) { run_adam(Adam(launch), nullptr, "adam_step"); }
 
 __global__ void find_squares(const __grid_constant__ Adam adam, Squares* of_chunks) {
-  Squares sum = squares_of(adam, StepChunk(blockIdx.x, adam.param.view.count)).of_block();
+  Squares sum =
+      squares_of(adam, find_corrections(adam), StepChunk(blockIdx.x, adam.param.view.count))
+          .of_block();
   if (threadIdx.x == 0) of_chunks[blockIdx.x] = sum;
 }
 
