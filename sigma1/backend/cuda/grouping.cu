@@ -1,9 +1,13 @@
 #include "sigma1/backend/cuda/grouping.cuh"
 
+#include <algorithm>
+
 #include "sigma1/backend/cuda/bundle.cuh"
 #include "sigma1/backend/cuda/chain.cuh"
 #include "sigma1/backend/cuda/line_chain.cuh"
+#include "sigma1/backend/cuda/line_sums.cuh"
 #include "sigma1/backend/cuda/row_chain.cuh"
+#include "sigma1/backend/cuda/row_local.cuh"
 #include "sigma1/backend/node_call.h"
 
 namespace sigma1::cuda {
@@ -40,12 +44,38 @@ class Advisor {
     return has_many_rows(steps) ? fits_lines(steps) : fits_rows(steps);
   }
 
+  bool takes_sum(const NodeGroup& group, int sum) const {
+    if (group.kind == NodeGroup::Kind::rows) return lines_take_sum(group.nodes, sum);
+    return false;
+  }
+
   int bundle_kind(const Node& node) const {
     NodeCall call(graph_, index(node));
     return static_cast<int>(cuda::bundle_kind(*node.op, call.launch()));
   }
 
  private:
+  // Buffers tell what of a graph is the same only once they have memory.
+  bool sums_rows_of(const Node& norm, const Node& sum) const {
+    auto same = [&](Value a, Value b) {
+      a = behind_views(graph_, views_, a), b = behind_views(graph_, views_, b);
+      return a.node == b.node && a.output == b.output;
+    };
+    return is_norm_grad(*norm.op) && same(sum.inputs.front(), norm.inputs.front()) &&
+           same(sum.inputs.back(), norm.inputs.back());
+  }
+
+  bool lines_take_sum(std::vector<int> nodes, int sum) const {
+    const Node& node = graph_.node(sum);
+    if (!is_line_sum(*node.op)) return false;
+    if (!cuda::has_many_rows(graph_.node(nodes.front()).outputs.front().rows())) return false;
+    bool knows_inputs = node.inputs.size() == 1 || std::ranges::any_of(nodes, [&](int each) {
+                          return sums_rows_of(graph_.node(each), node);
+                        });
+    nodes.push_back(sum);
+    return knows_inputs && rows_fit(nodes);
+  }
+
   int index(const Node& node) const { return static_cast<int>(&node - graph_.nodes().data()); }
 
   const Graph& graph_;
@@ -56,13 +86,15 @@ class Advisor {
 
 Grouping grouping(const Graph& graph) {
   auto advisor = std::make_shared<Advisor>(graph);
-  return {.is_pointwise =
-              [](const Node& node) {
-                return is_pointwise(*node.op) && node.outputs.front().kind == Kind::real;
-              },
-          .local_rows = [=](const Node& node) { return advisor->local_rows(node); },
-          .rows_fit = [=](const std::vector<int>& nodes) { return advisor->rows_fit(nodes); },
-          .bundle_kind = [=](const Node& node) { return advisor->bundle_kind(node); }};
+  return {
+      .is_pointwise =
+          [](const Node& node) {
+            return is_pointwise(*node.op) && node.outputs.front().kind == Kind::real;
+          },
+      .local_rows = [=](const Node& node) { return advisor->local_rows(node); },
+      .rows_fit = [=](const std::vector<int>& nodes) { return advisor->rows_fit(nodes); },
+      .bundle_kind = [=](const Node& node) { return advisor->bundle_kind(node); },
+      .takes_sum = [=](const NodeGroup& group, int sum) { return advisor->takes_sum(group, sum); }};
 }
 
 std::unique_ptr<Chain> make_chain(NodeGroup::Kind kind, std::vector<ChainStep> steps) {
