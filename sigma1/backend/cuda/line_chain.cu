@@ -88,7 +88,8 @@ struct LineChain::Ready {
       blocks = static_cast<unsigned>((code.rows + code.rows_of_block - 1) / code.rows_of_block);
     } else {
       blocks = cut_for_sums(code, shape);
-      shared_bytes = std::max(shared_bytes, sizeof(float) * kLineSums * size_t(code.width));
+      auto sums_bytes = sizeof(float) * kLineSums * static_cast<size_t>(code.width);
+      shared_bytes = std::max(shared_bytes, sums_bytes);
     }
     if (shared_bytes > 0) allow_most_shared(shape.kernel, "line chain: shared memory");
   }
