@@ -20,8 +20,9 @@ class Grouper {
 
   std::vector<NodeGroup> run() {
     if (grouping_.local_rows) group_rows();
+    if (grouping_.takes_sum) add_sums_to_rows();
     if (grouping_.bundle_kind) group_bundles();
-    group_chains(grouping_.takes_sum ? group_sums() : std::set<int>());
+    group_chains(grouping_.takes_sum ? free_unread() : std::set<int>());
     return in_order();
   }
 
@@ -68,6 +69,8 @@ class Grouper {
       bool only_pointwise = std::ranges::all_of(
           group, [&](int node) { return grouping_.is_pointwise(graph_.node(node)); });
       if (group.size() > 1 && !only_pointwise) add(NodeGroup::Kind::rows, group);
+      if (group.size() == 1 && !only_pointwise)
+        lone_rows_.push_back({NodeGroup::Kind::rows, group});
       group.clear();
     };
     for (int node : nodes) {
@@ -80,26 +83,27 @@ class Grouper {
     finish();
   }
 
-  // Adds sums to the groups that are there; gives those that are left, with all else that nobody
-  // reads.
-  std::set<int> group_sums() {
-    std::vector<int> unread = free_unread();
-    std::vector<int> left = join_sums(groups_, {unread.begin(), unread.end()});
+  // Before bundles are made: sums that a chain takes along need not read its rows again. With one,
+  // a single node is a group too.
+  void add_sums_to_rows() {
+    std::vector<int> left = join_sums(groups_, free_unread());
     for (size_t g = 0; g < groups_.size(); ++g) {
       for (int node : groups_[g].nodes) group_of_[static_cast<size_t>(node)] = static_cast<int>(g);
     }
-    return {left.begin(), left.end()};
+    join_sums(lone_rows_, {left.begin(), left.end()});
+    for (NodeGroup& each : lone_rows_) {
+      if (each.nodes.size() > 1) add(each.kind, std::move(each.nodes));
+    }
   }
 
   // Those that nobody in the graph reads can run at any time after what they read.
-  std::vector<int> free_unread() const {
-    std::set<int> read;
+  std::set<int> free_unread() const {
+    std::set<int> read, found;
     for (const Node& node : graph_.nodes()) {
       for (Value input : node.inputs) read.insert(input.node);
     }
-    std::vector<int> found;
     for (int i = 0; i < graph_.size(); ++i) {
-      if (is_free(i) && !read.contains(i)) found.push_back(i);
+      if (is_free(i) && !read.contains(i)) found.insert(i);
     }
     return found;
   }
@@ -221,7 +225,8 @@ class Grouper {
   const Grouping& grouping_;
   std::vector<bool> views_;
   std::vector<NodeGroup> groups_;
-  std::vector<int> group_of_;  // by node
+  std::vector<NodeGroup> lone_rows_;  // groups of one node, which are none unless they get a sum
+  std::vector<int> group_of_;         // by node
 };
 
 bool keeps_storage(const Graph& graph, const Node& node) {

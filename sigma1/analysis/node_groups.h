@@ -42,7 +42,8 @@ struct Grouping {
   // Nodes of one kind that nobody in the graph reads run together at its end; 0: not this one.
   std::function<int(const Node&)> bundle_kind = {};
   // Whether a group, of rows or pointwise, also computes `sum`, a node that nobody in the graph
-  // reads and whose every input the group computes or reads. Null: none does.
+  // reads and whose every input the group computes or reads. Rows come first, also a single node
+  // of them. Null: none does.
   std::function<bool(const NodeGroup& group, int sum)> takes_sum = {};
 };
 

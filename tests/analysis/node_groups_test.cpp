@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <map>
 
 #include "sigma1/ops/linear.h"
 #include "sigma1/ops/norm.h"
@@ -148,6 +149,36 @@ TEST_F(SumsBeside, ASumThatIsReadStaysAlone) {
   Value a = relu(x), s = sum(a, {0}), after = matmul(a, broadcast(s, {4, 4}, {0}));
   graph.mark_output("after", after);
   EXPECT_TRUE(chains(true).empty());
+}
+
+// Of two sums a chain of rows takes the one it can; the other is bundled, as all would be.
+TEST_F(NodeGroups, ChainsOfRowsTakeSumsBeforeBundlesDo) {
+  Value a = matmul(x, w), b = relu(a), first = sum(b, {0}), second = sum(a, {0});
+  Value third = sum(x, {0});
+  Grouping with = grouping();
+  with.takes_sum = [&](const NodeGroup& group, int node) {
+    return group.kind == Kind::rows && node == first.node;
+  };
+  std::map<Kind, std::vector<int>> found;
+  for (const NodeGroup& group : group_nodes(graph, with)) found[group.kind] = group.nodes;
+  EXPECT_EQ(found[Kind::rows], nodes_of({a, b, first}));
+  EXPECT_EQ(found[Kind::bundle], nodes_of({second, third}));
+}
+
+// A single node of rows is a group where it takes a sum, and else none.
+TEST_F(NodeGroups, ASumMakesASingleNodeAGroup) {
+  Value a = layer_norm(x), s = sum(a, {0}), other = transpose(a, {1, 0}), b = layer_norm(other);
+  Grouping with = grouping();
+  with.bundle_kind = {};
+  with.takes_sum = [&](const NodeGroup& group, int node) {
+    return group.kind == Kind::rows && node == s.node;
+  };
+  std::vector<std::vector<int>> rows, singles;
+  for (const NodeGroup& group : group_nodes(graph, with)) {
+    (group.kind == Kind::rows ? rows : singles).push_back(group.nodes);
+  }
+  EXPECT_EQ(rows, (std::vector<std::vector<int>>{nodes_of({a, s})}));
+  EXPECT_NE(std::ranges::find(singles, nodes_of({b})), singles.end());
 }
 
 }  // namespace

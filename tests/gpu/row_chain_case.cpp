@@ -35,7 +35,7 @@ std::vector<float> drawn(size_t place, size_t count) {
   return values;
 }
 
-const RandomStream kRandom;  // nothing is rounded by it, but a launch has one
+const RandomStream kRandom[2];  // nothing is rounded by them, but launches have some
 
 }  // namespace
 
@@ -71,10 +71,33 @@ RowChainCase::Id RowChainCase::apply(const OpDef& op, const std::vector<Id>& inp
   for (Id each : inputs) types.push_back({tensors_[each].buffer.shape});
   Attributes all = op.defaults ? op.defaults(types) : Attributes();
   for (const auto& [name, value] : attributes.entries()) all.set(name, value);
-  Shape shape = op.infer({types, all}).front().shape;
+  std::vector<TensorType> outputs = op.infer({types, all});
+  Shape shape = outputs.front().shape;
+  std::vector<float> factors{factor};
+  if (outputs.size() > 1) {
+    shape.insert(shape.begin(), std::ssize(outputs));
+    factors.push_back(1.25f * factor);
+  }
   tensors_.push_back({buffer_of(shape, format), static_cast<int>(steps_.size()), nullptr});
-  steps_.push_back({&op, inputs, tensors_.size() - 1, factor, all});
+  steps_.push_back({&op, inputs, tensors_.size() - 1, factors, all});
   return tensors_.size() - 1;
+}
+
+std::vector<Buffer> RowChainCase::outputs_of(const Step& step, const Buffer& all) const {
+  if (step.factors.size() == 1) return {all};
+  std::vector<Buffer> outputs(step.factors.size(), all);
+  for (size_t o = 0; o < outputs.size(); ++o) {
+    outputs[o].shape.erase(outputs[o].shape.begin());
+    if (all.data) outputs[o].data += static_cast<int64_t>(o) * byte_count(outputs[o]);
+  }
+  return outputs;
+}
+
+Launch RowChainCase::launch_of(const Step& step, std::span<const Buffer> inputs,
+                               std::span<const Buffer> outputs,
+                               std::span<std::byte> workspace) const {
+  return {inputs,    outputs, step.attributes, step.factors, std::span(kRandom, outputs.size()),
+          workspace, 0};
 }
 
 std::string RowChainCase::step_name(size_t step) const {
@@ -102,15 +125,14 @@ std::unique_ptr<RowChainCase::Prepared> RowChainCase::prepare(
     };
     out.data = add_memory(stored[s], made->memory);
     out.turned = add_memory(!turned.empty() && turned[s], made->turned);
-    auto& outputs = made->buffers.emplace_back(std::vector{out});
+    auto& outputs = made->buffers.emplace_back(outputs_of(step, out));
     auto& inputs = made->buffers.emplace_back();
     std::vector<int> producers;
     for (Id each : step.inputs) {
       inputs.push_back(tensors_[each].buffer);
       producers.push_back(tensors_[each].step);
     }
-    Launch launch{inputs, outputs, step.attributes, {&step.factor, 1}, {&kRandom, 1}, {}, 0};
-    made->steps.push_back({step.op, launch, producers});
+    made->steps.push_back({step.op, launch_of(step, inputs, outputs), producers});
   }
   return made;
 }
@@ -155,14 +177,11 @@ std::vector<std::byte> RowChainCase::run_alone(size_t s, const Contents& content
     inputs.push_back(place(tensor.buffer, is_input ? tensor.memory->bytes()
                                                    : contents[static_cast<size_t>(tensor.step)]));
   }
-  std::vector<Buffer> outputs{place(tensors_[step.output].buffer, {})};
+  std::vector<Buffer> outputs = outputs_of(step, place(tensors_[step.output].buffer, {}));
   const Kernel& kernel = device.find_kernel(*step.op);
-  auto launch_with = [&](std::span<std::byte> workspace) {
-    return Launch{inputs, outputs, step.attributes, {&step.factor, 1}, {&kRandom, 1}, workspace, 0};
-  };
-  int64_t room = kernel.workspace ? kernel.workspace(launch_with({})) : 0;
+  int64_t room = kernel.workspace ? kernel.workspace(launch_of(step, inputs, outputs)) : 0;
   Memory workspace(device, room);
-  kernel.run(launch_with({workspace.data(), static_cast<size_t>(room)}));
+  kernel.run(launch_of(step, inputs, outputs, {workspace.data(), static_cast<size_t>(room)}));
   return memory.back().bytes();
 }
 

@@ -22,7 +22,8 @@ class RowChainCase {
   void leave_blank() { is_blank_ = true; }
   Id rows(int64_t width, const std::string& format = "") { return random({rows_, width}, format); }
   Id random(const Shape& shape, const std::string& format = "");
-  // Settings that are not given are the op's defaults.
+  // Settings that are not given are the op's defaults. Several outputs, which are alike, are one
+  // tensor here, one behind the other; each has a factor of its own.
   Id apply(const OpDef& op, const std::vector<Id>& inputs, float factor = 1,
            const Attributes& attributes = {}, const std::string& format = "");
 
@@ -60,9 +61,12 @@ class RowChainCase {
     const OpDef* op;
     std::vector<Id> inputs;
     Id output;
-    float factor;
+    std::vector<float> factors;  // by output
     Attributes attributes;
   };
+  std::vector<Buffer> outputs_of(const Step& step, const Buffer& all) const;
+  Launch launch_of(const Step& step, std::span<const Buffer> inputs,
+                   std::span<const Buffer> outputs, std::span<std::byte> workspace = {}) const;
   Buffer buffer_of(const Shape& shape, const std::string& format) const;
 
   const Device& device_;

@@ -1,9 +1,13 @@
 #include "sigma1/backend/cuda/grouping.cuh"
 
+#include <algorithm>
+
 #include "sigma1/backend/cuda/bundle.cuh"
 #include "sigma1/backend/cuda/chain.cuh"
 #include "sigma1/backend/cuda/line_chain.cuh"
+#include "sigma1/backend/cuda/line_sums.cuh"
 #include "sigma1/backend/cuda/row_chain.cuh"
+#include "sigma1/backend/cuda/row_local.cuh"
 #include "sigma1/backend/node_call.h"
 
 namespace sigma1::cuda {
@@ -35,6 +39,7 @@ class Advisor {
   }
 
   bool takes_sum(const NodeGroup& group, int sum) const {
+    if (group.kind == NodeGroup::Kind::rows) return lines_take_sum(group.nodes, sum);
     if (group.kind != NodeGroup::Kind::pointwise) return false;
     std::vector<int> nodes = group.nodes;
     nodes.push_back(sum);
@@ -60,6 +65,27 @@ class Advisor {
       }
     }
   };
+
+  // Buffers tell what of a graph is the same only once they have memory.
+  bool sums_rows_of(const Node& norm, const Node& sum) const {
+    auto same = [&](Value a, Value b) {
+      a = behind_views(graph_, views_, a), b = behind_views(graph_, views_, b);
+      return a.node == b.node && a.output == b.output;
+    };
+    return is_norm_grad(*norm.op) && same(sum.inputs.front(), norm.inputs.front()) &&
+           same(sum.inputs.back(), norm.inputs.back());
+  }
+
+  bool lines_take_sum(std::vector<int> nodes, int sum) const {
+    const Node& node = graph_.node(sum);
+    if (!is_line_sum(*node.op)) return false;
+    if (!cuda::has_many_rows(graph_.node(nodes.front()).outputs.front().rows())) return false;
+    bool knows_inputs = node.inputs.size() == 1 || std::ranges::any_of(nodes, [&](int each) {
+                          return sums_rows_of(graph_.node(each), node);
+                        });
+    nodes.push_back(sum);
+    return knows_inputs && rows_fit(nodes);
+  }
 
   int index(const Node& node) const { return static_cast<int>(&node - graph_.nodes().data()); }
 

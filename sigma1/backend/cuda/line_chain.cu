@@ -1,42 +1,29 @@
 #include "sigma1/backend/cuda/line_chain.cuh"
 
+#include <algorithm>
+
 #include "sigma1/backend/cuda/launch.cuh"
 #include "sigma1/backend/cuda/line_form.cuh"
+#include "sigma1/backend/cuda/line_sums.cuh"
 #include "sigma1/base/error.h"
 
 namespace sigma1::cuda {
 namespace {
-
-using LineKernel = void (*)(LineCode);
-
-struct LineShape {
-  LineKernel kernel;
-  int teams;  // of a block
-};
 
 template <class Line>
 LineShape shape_of() {
   return {line_chain_kernel<Line>, Line::Team::kRows};
 }
 
-template <Type kType, int kWarps, int kPacks, size_t... kForms>
-LineShape shape_of_form(const LineForm& form, std::index_sequence<kForms...>) {
-  LineShape result{};
-  auto consider = [&]<size_t kForm>() {
-    constexpr LineForm kEach = kLineForms[kForm];
-    if (form != kEach) return;
-    result = shape_of<FormLine<kType, kWarps, kPacks, kEach.before, kEach.norm, kEach.after>>();
-  };
-  (consider.template operator()<kForms>(), ...);
-  return result;
-}
-
 // As few warps to a row as its registers allow: the fewer wait for each other.
 template <Type kType>
 LineShape shape_of_form(const LinePlan& plan) {
   auto with_size = [&]<int kWarps, int kPacks>() {
-    constexpr auto kForms = std::make_index_sequence<std::size(kLineForms)>();
-    return shape_of_form<kType, kWarps, kPacks>(plan.form, kForms);
+    LineShape result{};
+    with_form(plan.form, [&]<LineForm kForm>() {
+      result = shape_of<FormLine<kType, kWarps, kPacks, kForm.before, kForm.norm, kForm.after>>();
+    });
+    return result;
   };
   int width = plan.code.width;
   if (width <= 768) return with_size.template operator()<1, 3>();
@@ -59,6 +46,7 @@ LineShape shape_for(int width) {
 }
 
 LineShape shape_for(const LinePlan& plan) {
+  if (plan.has_sums) return shape_with_sums(plan);
   if (has_form(plan)) {
     return plan.type == Type::fp16 ? shape_of_form<Type::fp16>(plan)
                                    : shape_of_form<Type::bf16>(plan);
@@ -90,37 +78,61 @@ LinePlan plan_of(std::span<const ChainStep> steps) {
 }  // namespace
 
 struct LineChain::Ready {
-  explicit Ready(const LinePlan& plan)
+  explicit Ready(std::span<const ChainStep> steps, const LinePlan& plan)
       : code(plan.code), shape(shape_for(plan)), turns(plan.turned_results <= 1) {
-    code.rows_of_block = code.turned ? kTurnedLines : shape.teams;
-    blocks = static_cast<unsigned>((code.rows + code.rows_of_block - 1) / code.rows_of_block);
-    if (code.turned == nullptr) return;
-    if (code.rows % 16 != 0 || code.width % 16 != 0) {
-      throw Bug("cuda: no [{}, {}] is turned", code.rows, code.width);
+    std::ranges::copy_if(steps, std::back_inserter(sums),
+                         [](const ChainStep& each) { return is_line_sum(*each.op); });
+    if (code.turned) prepare_turning();
+    if (sums.empty()) {
+      code.rows_of_block = code.turned ? kTurnedLines : shape.teams;
+      blocks = static_cast<unsigned>((code.rows + code.rows_of_block - 1) / code.rows_of_block);
+    } else {
+      blocks = cut_for_sums(code, shape);
+      auto sums_bytes = sizeof(float) * kLineSums * static_cast<size_t>(code.width);
+      shared_bytes = std::max(shared_bytes, sums_bytes);
     }
-    code.turned_stride = code.width / 4 + 1;
-    shared_bytes = size_t{4} * kTurnedLines * static_cast<size_t>(code.turned_stride);
-    allow_most_shared(shape.kernel, "line chain: shared memory");
+    if (shared_bytes > 0) allow_most_shared(shape.kernel, "line chain: shared memory");
   }
 
   void launch() const {
     launch_kernel("line chain", shape.kernel, {blocks, kLineThreads, shared_bytes}, code);
+    if (!sums.empty()) add_line_sums(code, blocks, sums);
+  }
+
+  int64_t workspace() const {
+    return sums.empty() ? 0 : int64_t{4} * kLineSums * blocks * code.width;
   }
 
   LineCode code;
   LineShape shape;
   bool turns;
+  std::vector<ChainStep> sums;
   unsigned blocks = 0;
   size_t shared_bytes = 0;
+
+ private:
+  void prepare_turning() {
+    if (code.rows % 16 != 0 || code.width % 16 != 0) {
+      throw Bug("cuda: no [{}, {}] is turned", code.rows, code.width);
+    }
+    code.turned_stride = code.width / 4 + 1;
+    shared_bytes = size_t{4} * kTurnedLines * static_cast<size_t>(code.turned_stride);
+  }
 };
 
 LineChain::LineChain(std::span<const ChainStep> steps)
-    : ready_(std::make_unique<Ready>(plan_of(steps))) {}
+    : ready_(std::make_unique<Ready>(steps, plan_of(steps))) {}
 
 LineChain::~LineChain() = default;
 
 void LineChain::run(uint64_t) { ready_->launch(); }
 
 bool LineChain::turns() const { return ready_->turns; }
+
+int64_t LineChain::workspace() const { return ready_->workspace(); }
+
+void LineChain::set_workspace(std::byte* memory) {
+  ready_->code.sums = reinterpret_cast<float*>(memory);
+}
 
 }  // namespace sigma1::cuda

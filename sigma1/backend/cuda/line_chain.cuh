@@ -1,7 +1,8 @@
 // Row chains of large models: norms, their gradients and the sums and casts around them as one
 // kernel at the speed of memory. A warp, or a few for wide rows, has a row in its registers from
 // the first step to the last, so that each tensor is read once and what is kept is written once.
-// There are no products in it: with so many rows a library's are faster.
+// There are no products in it: with so many rows a library's are faster. Sums over all rows of what
+// passes by, gradients of norms' weights and of biases, are found on the way.
 #pragma once
 
 #include <memory>
@@ -20,7 +21,7 @@ inline bool has_many_rows(int64_t rows) { return rows > kFewRows; }
 bool is_line_local(const OpDef& op, const Launch& launch);
 
 // Whether such steps, in this order, go into one kernel: each reads what the one before computed,
-// and else only what is in memory.
+// and else only what is in memory. Sums over all rows may follow them.
 bool fits_lines(std::span<const ChainStep> steps);
 
 // Results are rounded like those of the steps' own kernels, also where they have no memory.
@@ -32,6 +33,8 @@ class LineChain : public Chain {
   void run(uint64_t step) override;
   // Where one result at most is wanted in both orientations.
   bool turns() const override;
+  int64_t workspace() const override;
+  void set_workspace(std::byte* memory) override;
 
  private:
   struct Ready;

@@ -7,8 +7,14 @@
 
 namespace sigma1::cuda {
 
-// A row on its way through kBefore sums, a norm and kAfter sums.
-template <Type kType, int kWarps, int kPacks, int kBefore, LineOp kNorm, int kAfter>
+struct NoLineSums {
+  static constexpr bool kAreFound = false;
+};
+
+// A row on its way through kBefore sums, a norm and kAfter sums; or, where Sums over rows are
+// found, one of a team's rows after another.
+template <Type kType, int kWarps, int kPacks, int kBefore, LineOp kNorm, int kAfter,
+          class Sums = NoLineSums>
 class FormLine {
   static constexpr bool kIsGrad = kNorm == LineOp::norm_grad;
   static constexpr int kInputs = kBefore + 1 + (kIsGrad ? 1 : 0) + kAfter;
@@ -16,22 +22,24 @@ class FormLine {
   // A row's registers times those rows that are there at once, with vectors; and all else.
   static constexpr int kRows = kIsGrad ? kInputs + 1 : kInputs < 3 ? 3 : kInputs;
   static constexpr int kRegisters = 4 * kPacks * kRows + (kIsGrad ? 32 : 28);
+  static constexpr bool kSums = Sums::kAreFound;
+  static_assert(!kSums || kIsGrad);
+  // With sums, so many inputs of a team's next row are asked for when one is done, the others when
+  // they are used. What dy is the sum of comes earlier where few rows are in registers.
+  static constexpr int kHeldInputs = !kSums ? kInputs : kBefore + (kBefore > 1 ? 1 : 2);
+  static constexpr bool kAhead = kSums && kInputs == kHeldInputs;
+  // Registers are short with sums, and their planner knows that there are not so many rows.
+  using Row = std::conditional_t<kSums, int, int64_t>;
 
  public:
   using Team = LineTeam<kWarps>;
-  static constexpr int kBlocks = kRegisters <= 64 ? 4 : kRegisters <= 80 ? 3 : 2;
+  static constexpr int kBlocks = kSums || kRegisters > 80 ? 2 : kRegisters > 64 ? 3 : 4;
 
-  __device__ FormLine(const LineCode& code, int64_t row) : code_(code), row_(row) {
+  __device__ FormLine(const LineCode& code, Row row) : FormLine(code, row, 0) {}
+  // With sums: the team's rows before `end`.
+  __device__ FormLine(const LineCode& code, Row row, Row end) : code_(code), row_(row), end_(end) {
 #pragma unroll
-    for (int k = 0; k < kInputs; ++k) {
-      const LineInput& from = code.form_inputs[k];
-      const View view{from.data, kType, false, nullptr, 0};
-      const int64_t at = from.rows == code.rows ? row : row % from.rows;
-#pragma unroll
-      for (int i = 0; i < kPacks; ++i) {
-        inputs_[k][i] = ReadPacks<kType>::read(view, code.width, at, Team::column(i));
-      }
-    }
+    for (int k = 0; k < kHeldInputs; ++k) read(inputs_[k], k, row);
   }
 
   // `room` has the codes of the result that is turned.
@@ -44,8 +52,41 @@ class FormLine {
     }
   }
 
+  __device__ const Sums& sums() const { return sums_; }
+
  private:
   using Codes = EightCodes<kType>;
+
+  __device__ __forceinline__ void read(Codes (&to)[kPacks], int input, Row row) const {
+    const LineInput& from = code_.form_inputs[input];
+    const View view{from.data, kType, false, nullptr, 0};
+    // The planner finds sums only where no row repeats.
+    const int64_t at = kSums || from.rows == code_.rows ? row : row % from.rows;
+#pragma unroll
+    for (int i = 0; i < kPacks; ++i) {
+      to[i] = ReadPacks<kType>::read(view, code_.width, at, Team::column(i), !kSums || row < end_);
+    }
+  }
+
+  // Of the next row, once nobody needs this one's.
+  __device__ __forceinline__ void read_next(int input) {
+    read(inputs_[input], input, row_ + Team::kRows);
+  }
+
+  // What has no registers yet comes near.
+  __device__ __forceinline__ void prefetch_next(int input) const {
+    const Row row = row_ + Team::kRows;
+    const auto* from = static_cast<const uint16_t*>(code_.form_inputs[input].data);
+#pragma unroll
+    for (int i = 0; i < kPacks; ++i) {
+      if (row >= end_ || !is_inside(i)) continue;
+      asm volatile("prefetch.global.L2 [%0];" ::"l"(from + offset(row, i)));
+    }
+  }
+
+  __device__ int64_t offset(Row row, int pack) const {
+    return int64_t{row} * code_.width + Team::column(pack);
+  }
 
   static constexpr uint32_t kOnes = kType == Type::fp16 ? 0x3c003c00 : 0x3f803f80;
 
@@ -87,11 +128,14 @@ class FormLine {
   }
 
   // As 16 bits, and stored where it is wanted.
-  __device__ __forceinline__ Codes rounded(const LineStep& step, int pack, Eight numbers) const {
+  __device__ __forceinline__ Codes rounded(const LineStep& step, int pack, Eight numbers) {
     if (step.out.saturates) saturate(numbers, kType);
     Codes codes = Codes::of(numbers, false);
     if (step.out.data && is_inside(pack)) {
-      codes.write(step.out.data, row_ * code_.width + Team::column(pack));
+      codes.write(step.out.data, offset(row_, pack));
+    }
+    if constexpr (kSums) {
+      if (step.is_summed) sums_.add(kColumnSum, pack, codes.numbers());
     }
     return codes;
   }
@@ -111,6 +155,8 @@ class FormLine {
         }
       }
       keep_codes(inputs_[0]);
+#pragma unroll
+      for (int s = 0; kAhead && s < kBefore; ++s) read_next(s + 1);
     }
   }
 
@@ -158,27 +204,42 @@ class FormLine {
     }
   }
 
-  // With respect to the rows alone; what w and c get is summed over all rows, elsewhere.
+  // With respect to the rows alone; what w and c get is summed over all rows, here or elsewhere.
   __device__ __forceinline__ void find_gradient(uint32_t* room) {
     const LineStep& step = norm_step();
     // The planner has x behind what dy is the sum of.
     Codes(&x)[kPacks] = inputs_[kBefore + 1];
     Codes w[kPacks];
     read_vector(w, step.w, kOnes);
+    if constexpr (kSums) {
+      if constexpr (kHeldInputs == kBefore + 1) read(x, kBefore + 1, row_);
+#pragma unroll
+      for (int k = kAhead ? kBefore + 1 : 0; k < kInputs; ++k) prefetch_next(k);
+    }
     const NormRow norm = moments(x);
     Eight dxhat[kPacks];
     float means[2] = {0, 0};  // of dx̂ and of dx̂·x̂
 #pragma unroll
     for (int i = 0; i < kPacks; ++i) {
       const Eight dy = inputs_[0][i].numbers(), weights = w[i].numbers(), numbers = x[i].numbers();
+      Eight of_weight;
 #pragma unroll
       for (int k = 0; k < 8; ++k) {
+        const float xhat = norm.xhat(numbers.at[k]);
         dxhat[i].at[k] = dy.at[k] * weights.at[k];
         means[0] += dxhat[i].at[k];
-        means[1] += dxhat[i].at[k] * norm.xhat(numbers.at[k]);
+        means[1] += dxhat[i].at[k] * xhat;
+        of_weight.at[k] = dy.at[k] * xhat;
+      }
+      if constexpr (kSums) {
+        sums_.add(kWeightSum, i, of_weight);
+        sums_.add(kBiasSum, i, dy);
       }
     }
     keep_codes(x);
+    if constexpr (kAhead) read_next(0);
+#pragma unroll
+    for (int k = kBefore + 2; kSums && k < kInputs; ++k) read(inputs_[k], k, row_);
     Team::sum(means);
     auto count = static_cast<float>(code_.width);
     const float mean = step.centred ? means[0] / count : 0, along = means[1] / count;
@@ -193,10 +254,15 @@ class FormLine {
       }
       finish(i, dx, room);
     }
+    if constexpr (kSums) {
+#pragma unroll
+      for (int k = kAhead ? kBefore + 1 : 0; k < kHeldInputs; ++k) read_next(k);
+      row_ += Team::kRows;
+    }
   }
 
   // What comes behind the norm.
-  __device__ __forceinline__ void finish(int pack, Eight numbers, uint32_t* room) const {
+  __device__ __forceinline__ void finish(int pack, Eight numbers, uint32_t* room) {
     const LineStep* step = &norm_step();
 #pragma unroll
     for (int k = 0; k < kAfter; ++k) {
@@ -214,7 +280,7 @@ class FormLine {
   }
 
   __device__ __forceinline__ void put(const LineStep& step, int pack, const Eight& numbers,
-                                      uint32_t* room) const {
+                                      uint32_t* room) {
     if (step.out.type == Type::e4m3) return put_narrow<Type::e4m3>(step, pack, numbers, room);
     if (step.out.type == Type::e5m2) return put_narrow<Type::e5m2>(step, pack, numbers, room);
     rounded(step, pack, numbers);
@@ -225,13 +291,15 @@ class FormLine {
                                              uint32_t* room) const {
     const int column = Team::column(pack);
     const auto codes = EightCodes<kOut>::of(numbers, true);
-    if (step.out.data) codes.write(step.out.data, row_ * code_.width + column);
+    if (step.out.data) codes.write(step.out.data, offset(row_, pack));
     if (step.out.turns) put_for_turn(room, column, codes.words[0], codes.words[1]);
   }
 
   const LineCode& code_;
-  const int64_t row_;
+  Row row_;
+  const Row end_;
   Codes inputs_[kInputs][kPacks];  // the first becomes the sum of those before the norm
+  Sums sums_;
 };
 
 }  // namespace sigma1::cuda

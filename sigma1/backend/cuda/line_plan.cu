@@ -5,6 +5,7 @@
 
 #include "sigma1/backend/cuda/builder.cuh"
 #include "sigma1/backend/cuda/line_chain.cuh"
+#include "sigma1/backend/cuda/line_sums.cuh"
 #include "sigma1/backend/cuda/row_local.cuh"
 #include "sigma1/ops/norm.h"
 
@@ -241,7 +242,12 @@ bool is_line_local(const OpDef& op, const Launch& launch) {
 }
 
 std::optional<LinePlan> plan_lines(std::span<const ChainStep> steps) {
-  return steps.empty() ? std::nullopt : LinePlanner(steps).plan();
+  auto sums = std::ranges::find_if(steps, [](const ChainStep& s) { return is_line_sum(*s.op); });
+  auto count = static_cast<size_t>(sums - steps.begin());
+  if (count == 0) return std::nullopt;
+  std::optional<LinePlan> plan = LinePlanner(steps.first(count)).plan();
+  if (plan && !plan_sums(*plan, steps.first(count), steps.subspan(count))) return std::nullopt;
+  return plan;
 }
 
 // Interpreted steps keep rows as fp32, so that too few of them are under way: at 768 numbers to a

@@ -45,6 +45,7 @@ struct LineStep {
   int refills[kLineSlots] = {};      // the input that a slot gets after the step, or kLineNone
   bool ends = false;                 // an op: its result is rounded
   bool is_last = false;              // nobody reads the result here
+  bool is_summed = false;            // the result, over all rows
   LineResult out;
 };
 
@@ -65,6 +66,9 @@ inline constexpr LineForm kLineForms[] = {{0, 0, LineOp::norm},      {1, 0, Line
                                           {3, 0, LineOp::norm_grad}};
 inline constexpr int kNarrowestForm = 520;
 
+// Sums over all rows: of dy·x̂ and dy, which are gradients of a norm's vectors, and of a result.
+inline constexpr int kLineSums = 3, kWeightSum = 0, kBiasSum = 1, kColumnSum = 2;
+
 // A kernel's parameter.
 struct LineCode {
   LineStep steps[kMostLineSteps];
@@ -78,12 +82,20 @@ struct LineCode {
   int64_t rows = 0;
   uint8_t* turned = nullptr;  // of the result that is wanted in both orientations
   int turned_stride = 0;      // words of a row in shared memory: odd
+  float* sums = nullptr;      // [blocks, kLineSums, width], where there are sums
+};
+
+struct LineShape {
+  void (*kernel)(LineCode);
+  int teams;               // of a block
+  int blocks_at_once = 1;  // of a multiprocessor
 };
 
 struct LinePlan {
   LineCode code;
   Type type = Type::fp32;  // of all inputs; weights of norms may be fp32 anyway
   int turned_results = 0;
+  bool has_sums = false;
   LineForm form;
 };
 
@@ -93,7 +105,16 @@ void find_form(LinePlan& plan);
 // Whether its form has kernels, which need not interpret it.
 bool has_form(const LinePlan& plan);
 
-// Nothing where the steps do not fit.
+// Calls body.operator()<kForm>() with the form, where it has kernels.
+template <size_t kFirst = 0, class Body>
+void with_form(const LineForm& form, Body body) {
+  if constexpr (kFirst < std::size(kLineForms)) {
+    if (form == kLineForms[kFirst]) return body.template operator()<kLineForms[kFirst]>();
+    with_form<kFirst + 1>(form, body);
+  }
+}
+
+// Nothing where the steps do not fit. Sums over all rows stand behind all others.
 std::optional<LinePlan> plan_lines(std::span<const ChainStep> steps);
 
 }  // namespace sigma1::cuda

@@ -16,7 +16,7 @@ struct PartialSums {
   float factor;
 };
 
-inline constexpr size_t kMostPartialSums = 2;
+inline constexpr size_t kMostPartialSums = 3;
 
 // Up to kMostPartialSums, with as many parts and numbers, in one launch.
 void add_parts(std::span<const PartialSums> sums);
