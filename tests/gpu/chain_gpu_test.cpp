@@ -175,6 +175,42 @@ TEST_F(CudaChain, SumsColumnsBesideIt) {
   }
 }
 
+// Large tensors have kernels that know op and formats, small ones are interpreted.
+TEST_F(CudaChain, GivesTheSameBitsByAKernelOfItsOwn) {
+  constexpr int64_t kRows = 1024, kWidth = 1040;
+  std::vector<float> numbers = wide_numbers(2 * kRows * kWidth, 11);
+  for (float& each : numbers) each *= 0x1p-11f;  // where activations bend
+  auto halves = [&](int64_t row) {
+    auto from = static_cast<size_t>(row * kWidth);
+    return std::vector<std::span<const float>>{std::span(numbers).subspan(from),
+                                               std::span(numbers).subspan(from + kRows * kWidth)};
+  };
+  for (const OpDef* op : {&relu_op, &gelu_op, &gelu_tanh_op, &relu_grad_op, &gelu_grad_op,
+                          &gelu_tanh_grad_op, &identity_op}) {
+    bool is_binary = op->name.ends_with("_grad");
+    for (const char* in : {"fp16", "bf16"}) {
+      for (const char* out : {in, "e4m3", "e5m2"}) {
+        SCOPED_TRACE(fmt::format("{} of {} to {}", op->name, in, out));
+        ChainSpec spec{"", {{op, {tensor(0)}}}, {in}, out};
+        if (is_binary) spec = {"", {{op, {tensor(0), tensor(1)}}}, {in, in}, out};
+        auto run = [&](int64_t first, int64_t rows, bool both_ways) {
+          std::vector<std::span<const float>> from = halves(first);
+          from.resize(spec.formats.size());
+          std::vector<Shape> shapes(spec.formats.size(), {rows, kWidth});
+          PlacedChain chain(spec, shapes, from, cuda_device(), both_ways);
+          chain.run();
+          Bytes codes = chain.codes();
+          EXPECT_TRUE(!both_ways || chain.turned_codes() == turned(codes, kWidth));
+          return codes;
+        };
+        Bytes known = run(0, kRows, out != in), small = run(0, kRows / 2, false);
+        for (std::byte each : run(kRows / 2, kRows / 2, false)) small.push_back(each);
+        EXPECT_TRUE(known == small);
+      }
+    }
+  }
+}
+
 TEST_F(CudaChain, IsTurnedAfterwards) {
   for (auto [rows, width] : kShapes) {
     std::vector<float> numbers = wide_numbers(rows * width, 3);

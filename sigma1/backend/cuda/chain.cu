@@ -5,6 +5,7 @@
 
 #include "sigma1/backend/cpu/layout.h"
 #include "sigma1/backend/cuda/chain_kernels.cuh"
+#include "sigma1/backend/cuda/known_chain.cuh"
 #include "sigma1/backend/cuda/launch.cuh"
 #include "sigma1/backend/cuda/line_chain.cuh"
 #include "sigma1/backend/cuda/partial_sums.cuh"
@@ -64,7 +65,7 @@ void launch_code(const Code<most>& code, const Buffer& out, float* sums) {
   bool can_pack = packs(code);
   if (sums && !can_pack) throw Bug("sums of a chain whose tensors are not whole packs");
   if (can_pack && (out.turned || sums)) {
-    Squares to(out, sums);
+    SquareTarget to(out, sums);
     auto kernel =
         sums ? interpret_squares<linear, most, true> : interpret_squares<linear, most, false>;
     return launch_kernel("pointwise", kernel, {turn_blocks(to.rows, to.width), kThreads}, code, to);
@@ -84,6 +85,7 @@ void launch_code(const LongCode& code, const Buffer& out, float* sums = nullptr)
   if (!is_linear(code)) return launch_code<false>(code, out, sums);
   LongCode shorter = without_scales(code);
   if (shorter.count > 1) return launch_code<true>(shorter, out, sums);
+  if (run_known(shorter.instructions[0], code.out, out, sums)) return;
   launch_code<true>(Code<1>{{shorter.instructions[0]}, 1, code.out}, out, sums);
 }
 
@@ -147,7 +149,7 @@ PointwiseChain::PointwiseChain(std::vector<ChainStep> steps) : steps_(std::move(
 
 int64_t PointwiseChain::workspace() const {
   if (!sum_) return 0;
-  Squares squares(steps_.back().launch.out());
+  SquareTarget squares(steps_.back().launch.out());
   return SquareSums::parts(squares.rows) * squares.width * static_cast<int64_t>(sizeof(float));
 }
 

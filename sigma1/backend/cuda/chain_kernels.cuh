@@ -70,22 +70,9 @@ __global__ void __launch_bounds__(kThreads, kBlocksAtOnce<most>)
   SixteenCodes::of(result_at<linear>(code, groups), out).write(out, groups);
 }
 
-// A result [rows, width], both multiples of 16, that leaves in squares.
-struct Squares {
-  int64_t rows, width;
-  uint8_t* turned;  // where a result of 8 bits goes as [width, rows], or null
-  float* partials;  // where sums of columns go, as SquareSums has them, or null
-
-  explicit Squares(const Buffer& out, float* sums = nullptr)
-      : rows(out.count() / out.shape.back()),
-        width(out.shape.back()),
-        turned(reinterpret_cast<uint8_t*>(out.turned)),
-        partials(sums) {}
-};
-
 template <bool linear, size_t most, bool sums>
 __global__ void __launch_bounds__(kThreads, kBlocksAtOnce<most>)
-    interpret_squares(const __grid_constant__ Code<most> code, Squares to) {
+    interpret_squares(const __grid_constant__ Code<most> code, SquareTarget to) {
   __shared__ TurnRoom room;
   __shared__ SquareSums columns;
   int64_t row = TurnRoom::first_row() + TurnRoom::row();
@@ -99,7 +86,14 @@ __global__ void __launch_bounds__(kThreads, kBlocksAtOnce<most>)
     uint32_t words[4] = {codes.words[0], codes.words[1], codes.words[2], codes.words[3]};
     if (to.turned) room.put(words);
   }
-  if constexpr (sums) columns.put(result);
+  if constexpr (sums) {
+    Four four;
+#pragma unroll
+    for (int k = 0; k < 4; ++k) {
+      four.at[k] = (result.at[k] + result.at[4 + k]) + (result.at[8 + k] + result.at[12 + k]);
+    }
+    columns.put(four);
+  }
   __syncthreads();
   if (to.turned) room.take(to.turned, to.rows, to.width);
   if constexpr (sums) columns.take(to.partials, to.width);

@@ -44,7 +44,7 @@ __device__ inline void turn_words(uint32_t (&words)[4]) {
 // multiples of 16: each thread puts four neighbours of four rows, and after the block was
 // synchronised takes 16 of a column.
 struct TurnRoom {
-  static constexpr int kFours = kTurnSide / 4, kPieces = kTurnSide / 16;
+  static constexpr unsigned kFours = kTurnSide / 4, kPieces = kTurnSide / 16;
   uint4 pieces[kTurnSide * kPieces];
 
   // Where the block's square begins, and in it what a thread puts.
@@ -52,20 +52,19 @@ struct TurnRoom {
     return (int64_t{blockIdx.z} * gridDim.y + blockIdx.y) * kTurnSide;
   }
   __device__ static int64_t first_column() { return int64_t{blockIdx.x} * kTurnSide; }
-  __device__ static int row() { return static_cast<int>(threadIdx.x) / kFours * 4; }
-  __device__ static int column() { return static_cast<int>(threadIdx.x) % kFours * 4; }
+  __device__ static unsigned row() { return threadIdx.x / kFours * 4; }
+  __device__ static unsigned column() { return threadIdx.x % kFours * 4; }
 
   __device__ void put(uint32_t (&words)[4]) {
     turn_words(words);
 #pragma unroll
-    for (int k = 0; k < 4; ++k) {
+    for (unsigned k = 0; k < 4; ++k) {
       uint4& piece = pieces[place(column() + k, row() / 16)];
       reinterpret_cast<uint32_t*>(&piece)[row() / 4 % 4] = words[k];
     }
   }
   __device__ void take(uint8_t* turned, int64_t rows, int64_t width) const {
-    int column = static_cast<int>(threadIdx.x) / kPieces;
-    int piece = static_cast<int>(threadIdx.x) % kPieces;
+    unsigned column = threadIdx.x / kPieces, piece = threadIdx.x % kPieces;
     int64_t turned_row = first_column() + column, turned_column = first_row() + piece * 16;
     if (turned_row < width && turned_column < rows) {
       uint8_t* to = turned + turned_row * rows + turned_column;
@@ -76,7 +75,7 @@ struct TurnRoom {
  private:
   // Such that the columns that a warp puts, and those that it takes, are in other banks: pieces of
   // a column and of its neighbour change places from column to column.
-  __device__ static int place(int column, int piece) {
+  __device__ static unsigned place(unsigned column, unsigned piece) {
     return (column ^ (column >> 4 & 1)) * kPieces + (piece ^ (column >> 2 & 3));
   }
 };
