@@ -32,6 +32,10 @@ class Conditions {
       first_.push_back(count_);
       count_ += node.outputs.size();
     }
+    wanted_.assign(count_, 0);
+    for (int i = 0; i < from.size(); ++i) {
+      if (from.node(i).op == &parameter_op) wanted_[out(i)] = initial_ratio(i);
+    }
     for (int i = 0; i < from.size(); ++i) add(i);
     for (const auto& [name, value] : from.outputs()) equate(value.node, {{at(value), 1}}, 0);
   }
@@ -45,7 +49,8 @@ class Conditions {
     }
     std::map<std::string, double> factors;
     for (Value parameter : from_.parameters())
-      factors[from_.node(parameter.node).name] = std::exp(solution.values[at(parameter)]);
+      factors[from_.node(parameter.node).name] =
+          std::exp(wanted_[at(parameter)] + solution.values[at(parameter)]);
     return factors;
   }
 
@@ -58,7 +63,11 @@ class Conditions {
   size_t out(int i, size_t output = 0) const { return first_[static_cast<size_t>(i)] + output; }
   size_t in(int i, size_t k) const { return at(from_.node(i).inputs[k]); }
 
+  // Solved for is what log s has beyond what is wanted: where there is a choice, that is 0.
   void equate(int node, Terms terms, double constant) {
+    for (const LinearEquations::Term& term : terms) {
+      constant -= term.coefficient * wanted_[term.unknown];
+    }
     equations_.add(std::move(terms), constant);
     origins_.push_back(node);
   }
@@ -70,6 +79,13 @@ class Conditions {
   }
   double factor_ratio(int i, size_t output = 0) const {
     return std::log(to_.node(i).factor(output) / from_.node(i).factor(output));
+  }
+
+  // log of how much larger `to` starts a parameter.
+  double initial_ratio(int i) const {
+    double before = from_.node(i).attributes.get_or("std_dev", 0.0);
+    double after = to_.node(i).attributes.get_or("std_dev", 0.0);
+    return before > 0 && after > 0 ? std::log(after / before) : 0;
   }
 
   void add(int i) {
@@ -131,6 +147,7 @@ class Conditions {
 
   const Graph &from_, &to_;
   std::vector<size_t> first_;
+  std::vector<double> wanted_;  // log s, by unknown
   size_t count_ = 0;
   LinearEquations equations_;
   std::vector<int> origins_;  // of each equation

@@ -15,7 +15,9 @@ namespace sigma1 {
 
 // What each parameter of `from` has to be multiplied by to be `to`'s, so that all outputs are the
 // same but for the epsilon of norms, whose inputs may have another scale. Where there is a choice,
-// norms keep their numbers, then other vectors. Throws Error that names the node where there is
+// norms keep their numbers, then other vectors, and matrices become as large as `to` starts them:
+// what only norms read would compute the same at any scale, but its gradients would not have
+// theirs. Throws Error that names the node where there is
 // none, and when the graphs are not of the same ops.
 std::map<std::string, double> parameter_factors(const Graph& from, const Graph& to);
 

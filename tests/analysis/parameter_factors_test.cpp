@@ -119,6 +119,24 @@ TEST(ParameterFactors, VectorsKeepTheirNumbersWhereTheyCan) {
   EXPECT_EQ(factors.at("norm/bias"), 1);
 }
 
+// A norm hides the scale of embeddings: a unit-scaled model's have its own all the same.
+TEST(ParameterFactors, WhatOnlyNormsReadBecomesAsLargeAsItStarts) {
+  ScalingOptions options;
+  Graph plain, unit;
+  build(plain, "bert_squad", small(), "start_scores", nullptr);
+  build(unit, "bert_squad", small(), "start_scores", &options);
+  auto std_dev = [](const Graph& graph, const std::string& name) {
+    for (const Node& node : graph.nodes()) {
+      if (node.name == name) return node.attributes.get<double>("std_dev");
+    }
+    throw Bug("no parameter {}", name);
+  };
+  double started = std_dev(plain, "embedding/token");
+  ASSERT_LT(started, 0.1);
+  EXPECT_NEAR(parameter_factors(plain, unit).at("embedding/token"), 1 / started, 1e-9 / started);
+  EXPECT_NEAR(parameter_factors(unit, plain).at("embedding/token"), started, 1e-9);
+}
+
 TEST(ParameterFactors, WhatNoParameterCanTakeIsNamed) {
   Graph from, to;
   for (Graph* graph : {&from, &to}) {
