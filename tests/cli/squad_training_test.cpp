@@ -84,7 +84,7 @@ class SquadTraining : public TrainRun {
 
 TEST_F(SquadTraining, LearnsToAnswer) {
   pretrain("unit");
-  nlohmann::json trained = json_from(answer({"--rate", "2^-6"}));
+  nlohmann::json trained = json_from(answer({"--rate", "2^-5"}));
   ASSERT_TRUE(trained.is_object());
   EXPECT_LT(trained["valid_loss"], 1.0);
   EXPECT_GT(trained["valid_f1"], 90);
