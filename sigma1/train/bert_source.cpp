@@ -5,6 +5,7 @@
 #include <numbers>
 
 #include "sigma1/base/error.h"
+#include "sigma1/base/parallel.h"
 #include "sigma1/data/bert_batch.h"
 #include "sigma1/train/batch_source.h"
 #include "sigma1/train/squad_source.h"
@@ -32,14 +33,21 @@ ModelBatch named(BertBatch batch) {
 struct Score {
   double loss = 0, right = 0, count = 0;
 
-  // A row of scores, and which of them is right.
-  void add(std::span<const float> scores, int32_t label) {
+  Score() = default;
+  // Of a row of scores, and which of them is right.
+  Score(std::span<const float> scores, int32_t label) : count(1) {
     auto best = std::ranges::max_element(scores);
     double sum = 0;
-    for (float score : scores) sum += std::exp(static_cast<double>(score - *best));
-    loss += std::log(sum) + *best - scores[static_cast<size_t>(label)];
-    right += best - scores.begin() == label ? 1 : 0;
-    count += 1;
+    for (float score : scores) sum += static_cast<double>(std::exp(score - *best));
+    loss = std::log(sum) + static_cast<double>(*best) -
+           static_cast<double>(scores[static_cast<size_t>(label)]);
+    right = best - scores.begin() == label ? 1 : 0;
+  }
+
+  void add(const Score& other) {
+    loss += other.loss;
+    right += other.right;
+    count += other.count;
   }
 };
 
@@ -85,9 +93,14 @@ class BertSource : public BatchSource {
                        std::span<const int32_t> labels, const Counts& counts) {
     std::vector<float> scores = read_floats(program.output(output));
     size_t width = scores.size() / labels.size();
-    for (size_t row = 0; row < labels.size(); ++row) {
-      if (counts(row)) score.add(std::span(scores).subspan(row * width, width), labels[row]);
-    }
+    std::vector<Score> rows(labels.size());
+    parallel_for(labels.size(), 16, [&](size_t begin, size_t end) {
+      for (size_t row = begin; row < end; ++row) {
+        if (counts(row))
+          rows[row] = Score(std::span(scores).subspan(row * width, width), labels[row]);
+      }
+    });
+    for (const Score& row : rows) score.add(row);
   }
 
   static Evaluation evaluation_of(const Score& masked, const Score& sentences) {
