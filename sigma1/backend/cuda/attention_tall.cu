@@ -64,7 +64,7 @@ __global__ void __launch_bounds__(kTallThreads, Size::kHead <= 64 ? 2 : 1)
   block.for_each_tile(first, [&](int number, int stage) {
     TallScores scores;
     begin_products();
-    start_dots<Size>(block.owned_by_group(0), block.tile(stage, 0), scores);
+    start_dots<Size>(block.owned(0), block.tile(stage, 0), scores);
     wait_products<0>(scores);
     block.hide(number, scores);
     advance_softmax<Size>(scores, scale, rows, results);

@@ -1,8 +1,7 @@
 // Attention by tensor cores where there is enough of it to fill the GPU: a block owns 128 rows of
 // results, a group of four warps 64 of them, and goes through the other side of the scores tile by
-// tile, which are copied while those before are used; gradients begin a tile's products early, see
-// add_tiles. Nothing is passed between warps. Private to this folder; see attention_mma.cuh for
-// kernels that own 16 rows.
+// tile, which are copied while the tile before is used. Nothing is passed between warps. Private to
+// this folder; see attention_mma.cuh for kernels that own 16 rows.
 //
 // Weights are 2^(logit − reference), where the reference is the largest logit when the row's sums
 // were last shrunk: not before a logit exceeds it by kSlack, which after the first keys is rare.
@@ -118,18 +117,12 @@ __device__ inline void wait_for_copies() {
   __syncthreads();
 }
 
-// The thread's group of warps, in a way that tells the compiler that warps do not diverge over it:
-// addresses that depend on it take no registers of each thread.
-__device__ inline int group_of_block() {
-  return __shfl_sync(~0U, warp_of_block() * kWarpRows / kGroupRows, 0);
-}
-
-// sums[r][c] = rows_r · columns_c, r of a group's rows from `owned` on, in one of the block's
-// tensors, c of a tile; a group of products. Rows are read by the tensor cores every time: where
-// they were kept in registers through the loop over tiles, the compiler (13.0) took those registers
-// for other things.
+// sums[r][c] = rows_r · columns_c, r of the group's rows of one of the block's tensors, c of a
+// tile; a group of products. Rows are read by the tensor cores every time: where they were kept in
+// registers through the loop over tiles, the compiler (13.0) took those registers for other things.
 template <class Size>
 __device__ void start_dots(uint32_t owned, uint32_t columns, TallScores& sums) {
+  owned += warp_of_block() * kWarpRows / kGroupRows * kGroupRows * kPanelBytes;
 #pragma unroll
   for (int x = 0; x < Size::kHead; x += 16) {
     uint32_t panel = x / kPanel * kPanelBytes, offset = x % kPanel * kElementBytes;
@@ -142,9 +135,8 @@ __device__ void start_dots(uint32_t owned, uint32_t columns, TallScores& sums) {
 // Scores, rounded, as left factors of what is summed over their columns.
 template <class Size>
 struct TallWeights {
-  uint32_t at[kTallTile / 16][4] = {};
+  uint32_t at[kTallTile / 16][4];
 
-  TallWeights() = default;
   __device__ explicit TallWeights(const TallScores& scores) {
 #pragma unroll
     for (int n = 0; n < kTallTile / 4; ++n) {

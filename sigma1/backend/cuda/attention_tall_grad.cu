@@ -5,7 +5,6 @@
 // weights·(dp − center)·k with the mean so far as the center, and weights·k beside it, from which
 // follows what another center makes of the first sum. The center moves whenever references do: a
 // key that outweighs all before it has the mean near its own dp, and dp − center loses no digits.
-// See add_tiles for the way through the tiles of keys.
 #include "sigma1/backend/cuda/attention_tall_grad.cuh"
 #include "sigma1/backend/cuda/attention_tall_queries.cuh"
 
@@ -24,8 +23,8 @@ struct TallGradRow {
 };
 
 template <class Size>
-struct TallGradBlock : TallQueries<Size, 2, kTallSlots> {
-  using Block = TallQueries<Size, 2, kTallSlots>;
+struct TallGradBlock : TallQueries<Size, 2> {
+  using Block = TallQueries<Size, 2>;
   using Results = typename Size::Results;
   using Block::a;
 
@@ -33,7 +32,6 @@ struct TallGradBlock : TallQueries<Size, 2, kTallSlots> {
   TallGradRow rows[2];
   Results gradients = {};  // Σ weight·(dp − center)·power·k
   Results keys = {};       // Σ weight·k
-  TallWeights<Size> dweights;
 
   __device__ TallGradBlock(const Attention& of, const TallGrid& grid)
       : Block(of, grid), scale(of.temperature * kLog2e) {
@@ -131,57 +129,26 @@ struct TallGradBlock : TallQueries<Size, 2, kTallSlots> {
       }
     }
   }
-  __device__ TallDots start(int slot) const {
-    TallDots dots;
+  __device__ void add_tile(int number, int stage) {
+    TallScores scores, dscores;
     begin_products();
-    start_dots<Size>(this->owned_by_group(0), this->tile(slot, 0), dots.scores);
-    start_dots<Size>(this->owned_by_group(1), this->tile(slot, 1), dots.dscores);
-    return dots;
-  }
-  __device__ void add_rest(int slot) {
-    begin_products();
-    dweights.start(this->tile(slot, 0), gradients);
-    commit_products();
-  }
-  __device__ void wait() {
-    wait_products<0>(keys);
-    wait_products<0>(gradients);
-  }
-  // See add_tiles.
-  template <class Turn>
-  __device__ __forceinline__ void add_tile(const TallPlace& place, Turn turn, TallDots& dots,
-                                           TallDots* next = nullptr) {
-    auto& [scores, dscores] = dots;
-    if constexpr (kGoesAhead<Size>) {
-      add_rest(place.slot_before);
-      *next = start(place.slot_ahead(1));
-    } else {
-      turn();
-      wait_products<0>(scores);
-      wait_products<0>(dscores);
-    }
-    this->hide(place.number, scores, &dscores);
+    start_dots<Size>(this->owned(0), this->tile(stage, 0), scores);
+    start_dots<Size>(this->owned(1), this->tile(stage, 1), dscores);
+    wait_products<0>(scores);
+    wait_products<0>(dscores);
+    this->hide(number, scores, &dscores);
     bool moves = grows(scores, dscores);
-    if constexpr (kGoesAhead<Size>) wait_products<2>(gradients);
     if (moves) shrink(scores);
     weigh(scores, dscores);
     if (moves) recenter();
-    TallWeights<Size> weights(scores);
-    begin_products();
-    weights.start(this->tile(place.slot, 0), keys);
-    commit_products();
-    // Here, lest the compiler put what follows before the products.
-    if constexpr (kGoesAhead<Size>) turn();
     grade(scores, dscores);
-    dweights = TallWeights<Size>(dscores);
-    if constexpr (kGoesAhead<Size>) {
-      wait_products<1>(next->scores);
-      wait_products<1>(next->dscores);
-      wait_products<0>(keys);
-    } else {
-      add_rest(place.slot);
-      wait();
-    }
+    TallWeights<Size> weights(scores), dweights(dscores);
+    begin_products();
+    weights.start(this->tile(stage, 0), keys);
+    dweights.start(this->tile(stage, 0), gradients);
+    commit_products();
+    wait_products<0>(keys);
+    wait_products<0>(gradients);
   }
   // Leaves dq in `gradients`, but for a factor of each row, and tells the other launch of the rows.
   __device__ void finish(const TallRooms& rooms, float factor, float (&factors)[2]) {
@@ -191,7 +158,7 @@ struct TallGradBlock : TallQueries<Size, 2, kTallSlots> {
     for (int half = 0; half < 2; ++half) {
       const TallGradRow& row = rows[half];
       float sum = quad_sum(row.sum);
-      int64_t i = this->warp_i() + tile_row(2 * half);
+      int64_t i = this->warp_i + tile_row(2 * half);
       bool none = sum == 0 || i >= a.tq;
       factors[half] = none ? 0 : factor / (sum * row.power);
       if (tile_pair() != 0) continue;
@@ -204,7 +171,7 @@ struct TallGradBlock : TallQueries<Size, 2, kTallSlots> {
       bound = fmaxf(bound, __shfl_xor_sync(~0U, bound, lane));
     }
     if (lane_of_warp() != 0) return;
-    int64_t first = int64_t{this->at.pair} * rooms.rows + this->warp_i();
+    int64_t first = int64_t{this->at.pair} * rooms.rows + this->warp_i;
     rooms.bounds[first / kWarpRows] = 2 * bound;
   }
 };
@@ -215,9 +182,8 @@ __global__ void __launch_bounds__(kTallThreads, 1)
   TallGradBlock<Size> block(a, grid);
   block.copy_owned(0, a.q, a.pitch);
   block.copy_owned(1, a.dy, a.width);
-  int first = block.find_first();
-  copy_first_tiles(block, first);
-  add_tiles<Size>(block, first, 0, block.group_end());
+  int first = block.begin();
+  block.for_each_tile(first, [&](int number, int stage) { block.add_tile(number, stage); });
   float factors[2];
   block.finish(rooms, dq.factor, factors);
   store_tall<Size>(a, block.at, dq.to, dq.pitch, a.tq, block.i0, block.room, factors,
@@ -247,7 +213,7 @@ void run_attention_grad_tall(const Launch& launch) {
     using Size = TallSize<typename Small::Element, Small::kHead>;
     TallGrid grid(a, a.tq, 2 * a.tk * a.d * kElementBytes);
     launch_with_room("attention", grad_tall_queries<Size>, grid.blocks(a), kTallThreads,
-                     TallQueries<Size, 2, kTallSlots>::floats(a), a, grid, rooms,
+                     TallQueries<Size, 2>::floats(a), a, grid, rooms,
                      TallGradient(launch, 0, a.temperature));
   });
   run_tall_keys(a, rooms, {launch, 1, a.temperature}, {launch, 2, 1});

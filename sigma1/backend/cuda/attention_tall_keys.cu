@@ -2,8 +2,7 @@
 // one head. Scores lie transposed, a row for each key, so that they can be factors as they are.
 //
 // A sum over queries needs one power of two for all of them: that of the largest gradient. Keys
-// that a mask hides are computed like others, and zeros are stored instead. See add_tiles for the
-// way through the tiles of queries.
+// that a mask hides are computed like others, and zeros are stored instead.
 #include "sigma1/backend/cuda/attention_tall_grad.cuh"
 #include "sigma1/backend/cuda/product.cuh"
 #include "sigma1/backend/cuda/reduce.cuh"
@@ -14,20 +13,15 @@ namespace {
 template <class Size>
 struct TallKeys {
   static constexpr int kTilesPlace = 2 * Size::kOwnedBytes;
-  static constexpr int kRowsPlace = kTilesPlace + 2 * kTallSlots * Size::kTileBytes;
-  static constexpr int kFloats = kRowsPlace / 4 + 2 * kTallSlots * kTallTile;
+  static constexpr int kRowsPlace = kTilesPlace + 4 * Size::kTileBytes;
+  static constexpr int kFloats = kRowsPlace / 4 + 4 * kTallTile;
 
   const Attention& a;
   const TallRooms& rooms;
   Pair at;
   int j0;     // the block's first key
   int first;  // tile of queries that see any of the keys
-  int end;    // tiles of queries
-  float gradient_scale = 1;
-  int group = group_of_block();
   std::byte* room = shared_memory();
-  typename Size::Results of_keys = {}, of_values = {};
-  TallWeights<Size> dweights;
 
   // The first keys have the most queries.
   __device__ TallKeys(const Attention& of, const TallGrid& grid, const TallRooms& from)
@@ -35,17 +29,13 @@ struct TallKeys {
         rooms(from),
         at(grid.pair(of)),
         j0(at.tile * kTallRows),
-        first(of.causal ? j0 / kTallTile : 0),
-        end(static_cast<int>((of.tq + kTallTile - 1) / kTallTile)) {}
+        first(of.causal ? j0 / kTallTile : 0) {}
 
   __device__ int warp_j() const { return j0 + warp_of_block() * kWarpRows; }
-  __device__ int group_j() const { return j0 + group * kGroupRows; }
+  __device__ int group_j() const { return warp_j() / kGroupRows * kGroupRows; }
   // Keys (0) or values (1), and tiles of queries (0) and gradients (1).
   __device__ uint32_t owned(int which) const {
     return shared_address(room) + which * Size::kOwnedBytes;
-  }
-  __device__ uint32_t owned_by_group(int which) const {
-    return owned(which) + group * kGroupRows * kPanelBytes;
   }
   __device__ uint32_t tile(int stage, int which) const {
     return shared_address(room) + kTilesPlace + (2 * stage + which) * Size::kTileBytes;
@@ -90,12 +80,18 @@ struct TallKeys {
     int key = group_j() + lane_of_warp();
     return __any_sync(~0U, shows(key) || shows(key + 32));
   }
-  // The first tile of queries that see any of the group's keys.
-  __device__ int group_first() const {
-    if (!has_keys()) return end;
-    return a.causal ? group_j() / kTallTile : 0;
+  // visit(number, stage) for all tiles that the group of warps has; copies of the first have begun.
+  template <class Visit>
+  __device__ void for_each_tile(Visit visit) const {
+    bool has = has_keys();
+    int stage = 0;
+    for (int number = first; number * kTallTile < a.tq; ++number, stage ^= 1) {
+      copy_tile(number + 1, stage ^ 1);
+      bool sees = !a.causal || (number + 1) * kTallTile > group_j();
+      if (has && sees) visit(number, stage);
+      wait_for_copies();
+    }
   }
-  __device__ int next(int number) const { return number; }
   // Probabilities times 2^14 take the place of dot products; none where a query does not see.
   __device__ void softmax(int number, int stage, TallScores& scores) const {
     float scale = a.temperature * kLog2e;
@@ -114,81 +110,58 @@ struct TallKeys {
       }
     }
   }
-  // Gradients of logits, scaled, take the place of those of probabilities.
-  __device__ void grade(int stage, const TallScores& weights, TallScores& dscores) const {
+  // Gradients of logits times `scale` take the place of those of probabilities.
+  __device__ void grade(int stage, float scale, const TallScores& weights,
+                        TallScores& dscores) const {
     const float* means = numbers(stage, 1) + tile_column(0);
 #pragma unroll
     for (int t = 0; t < kScoreTiles; ++t) {
       auto mean = *reinterpret_cast<const float2*>(means + t * 8);
-      mean = make_float2(mean.x * gradient_scale, mean.y * gradient_scale);
+      mean = make_float2(mean.x * scale, mean.y * scale);
 #pragma unroll
       for (int n = 0; n < 4; ++n) {
-        dscores[t][n] =
-            weights[t][n] * fmaf(dscores[t][n], gradient_scale, n % 2 == 0 ? -mean.x : -mean.y);
+        dscores[t][n] = weights[t][n] * fmaf(dscores[t][n], scale, n % 2 == 0 ? -mean.x : -mean.y);
       }
     }
   }
-  __device__ TallDots start(int slot) const {
-    TallDots dots;
-    begin_products();
-    start_dots<Size>(owned_by_group(0), tile(slot, 0), dots.scores);
-    start_dots<Size>(owned_by_group(1), tile(slot, 1), dots.dscores);
-    return dots;
-  }
-  __device__ void add_rest(int slot) {
-    begin_products();
-    dweights.start(tile(slot, 0), of_keys);
-    commit_products();
-  }
-  __device__ void wait() {
-    wait_products<0>(of_values);
-    wait_products<0>(of_keys);
-  }
-  // See add_tiles.
-  template <class Turn>
-  __device__ __forceinline__ void add_tile(const TallPlace& place, Turn turn, TallDots& dots,
-                                           TallDots* next = nullptr) {
-    auto& [scores, dscores] = dots;
-    if constexpr (kGoesAhead<Size>) {
-      add_rest(place.slot_before);
-      *next = start(place.slot_ahead(1));
-    } else {
-      turn();
-      wait_products<1>(scores);
-    }
-    softmax(place.number, place.slot, scores);
-    if constexpr (kGoesAhead<Size>) wait_products<2>(of_keys);
-    TallWeights<Size> weights(scores);
-    begin_products();
-    weights.start(tile(place.slot, 1), of_values);
-    commit_products();
-    if constexpr (kGoesAhead<Size>) {
-      turn();  // here, lest the compiler put what follows before the products
-    } else {
-      wait_products<1>(dscores);
-    }
-    grade(place.slot, scores, dscores);
-    dweights = TallWeights<Size>(dscores);
-    if constexpr (kGoesAhead<Size>) {
-      wait_products<1>(next->scores);
-      wait_products<1>(next->dscores);
-      wait_products<0>(of_values);
-    } else {
-      add_rest(place.slot);
-      wait();
-    }
-  }
 };
+
+// What one tile of queries adds; products go on while probabilities are found.
+template <class Size>
+__device__ void add_queries(const TallKeys<Size>& block, int number, int stage, float scale,
+                            typename Size::Results& of_keys, typename Size::Results& of_values) {
+  TallScores scores, dscores;
+  begin_products();
+  start_dots<Size>(block.owned(0), block.tile(stage, 0), scores);
+  start_dots<Size>(block.owned(1), block.tile(stage, 1), dscores);
+  wait_products<1>(scores);
+  block.softmax(number, stage, scores);
+  TallWeights<Size> weights(scores);
+  begin_products();
+  weights.start(block.tile(stage, 1), of_values);
+  commit_products();
+  wait_products<1>(dscores);
+  block.grade(stage, scale, scores, dscores);
+  TallWeights<Size> dweights(dscores);
+  begin_products();
+  dweights.start(block.tile(stage, 0), of_keys);
+  commit_products();
+  wait_products<0>(of_values);
+  wait_products<0>(of_keys);
+}
 
 template <class Size>
 __global__ void __launch_bounds__(kTallThreads, 1)
     grad_tall_keys(Attention a, TallGrid grid, TallRooms rooms, TallGradient dk, TallGradient dv) {
   TallKeys<Size> block(a, grid, rooms);
   block.copy_owned();
-  copy_first_tiles(block, block.first);
+  block.copy_tile(block.first, 0);
   Power power = block.power();
-  block.gradient_scale = power.scale * kOfWeights;
-  add_tiles<Size>(block, block.first, block.group_first(), block.end);
+  wait_for_copies();
+  typename Size::Results of_keys = {}, of_values = {};
+  block.for_each_tile([&](int number, int stage) {
+    add_queries<Size>(block, number, stage, power.scale * kOfWeights, of_keys, of_values);
+  });
   float keys[2], values[2];
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
@@ -196,9 +169,9 @@ __global__ void __launch_bounds__(kTallThreads, 1)
     keys[half] = shows ? dk.factor * power.inverse : 0;
     values[half] = shows ? dv.factor * kOfWeights : 0;
   }
-  store_tall<Size>(a, block.at, dk.to, dk.pitch, a.tk, block.j0, block.room, keys, block.of_keys);
+  store_tall<Size>(a, block.at, dk.to, dk.pitch, a.tk, block.j0, block.room, keys, of_keys);
   store_tall<Size>(a, block.at, dv.to, dv.pitch, a.tk, block.j0, block.room + Size::kOwnedBytes,
-                   values, block.of_values);
+                   values, of_values);
 }
 
 }  // namespace

@@ -8,17 +8,17 @@
 
 namespace sigma1::cuda {
 
-// kOwned tensors of the block's queries are in shared memory, and kSlots tiles of keys and values.
-template <class Size, int kOwned, int kSlots = 2>
+// kOwned tensors of the block's queries are in shared memory.
+template <class Size, int kOwned>
 struct TallQueries {
   static constexpr int kTilesPlace = kOwned * Size::kOwnedBytes;
-  static constexpr int kSeenPlace = kTilesPlace + 2 * kSlots * Size::kTileBytes;
+  static constexpr int kSeenPlace = kTilesPlace + 4 * Size::kTileBytes;
 
   const Attention& a;
   Pair at;
-  int i0;  // the block's first query
-  int group = group_of_block();
-  int end;  // tiles of keys that any of the queries sees
+  int i0;      // the block's first query
+  int warp_i;  // the warp's
+  int end;     // tiles of keys that any of the queries sees
   std::byte* room = shared_memory();
 
   static int floats(const Attention& of) {
@@ -28,16 +28,13 @@ struct TallQueries {
   __device__ TallQueries(const Attention& of, const TallGrid& grid) : a(of), at(grid.pair(of)) {
     // The last queries see the most keys.
     i0 = (grid.tiles - 1 - at.tile) * kTallRows;
+    warp_i = i0 + warp_of_block() * kWarpRows;
     auto keys = static_cast<int>(a.causal ? min(a.tk, int64_t{i0} + kTallRows) : a.tk);
     end = (keys + kTallTile - 1) / kTallTile;
   }
-  __device__ int warp_i() const { return i0 + warp_of_block() * kWarpRows; }  // its first query
   // An owned tensor, and tiles of keys (0) and values (1).
   __device__ uint32_t owned(int which) const {
     return shared_address(room) + which * Size::kOwnedBytes;
-  }
-  __device__ uint32_t owned_by_group(int which) const {
-    return owned(which) + group * kGroupRows * kPanelBytes;
   }
   __device__ uint32_t tile(int stage, int which) const {
     return shared_address(room) + kTilesPlace + (2 * stage + which) * Size::kTileBytes;
@@ -76,35 +73,28 @@ struct TallQueries {
     while (number < end && seen(number) == 0) ++number;
     return number;
   }
-  __device__ int find_first() const {
-    if (a.has_mask) find_seen();
-    return next(0);
-  }
   // Copies the first tile, after that of owned tensors has begun, and waits for all; returns it.
   __device__ int begin() const {
-    int first = find_first();
+    if (a.has_mask) find_seen();
+    int first = next(0);
     copy_tile(first, 0);
     wait_for_copies();
     return first;
   }
-  // Tiles of keys that the group of warps sees.
-  __device__ int group_end() const {
-    return a.causal ? min(end, i0 / kGroupRows + group + 1) : end;
-  }
   // visit(number, stage) for all tiles that the group of warps has, from `first` on.
   template <class Visit>
   __device__ void for_each_tile(int first, Visit visit) const {
-    int stage = 0, beyond = group_end();
+    int stage = 0, beyond = (warp_i / kGroupRows + 1) * kGroupRows;
     for (int number = first; number < end; stage ^= 1) {
       int then = next(number + 1);
       copy_tile(then, stage ^ 1);
-      if (number < beyond) visit(number, stage);
+      if (!a.causal || number * kTallTile < beyond) visit(number, stage);
       wait_for_copies();
       number = then;
     }
   }
   __device__ void hide(int number, TallScores& scores, TallScores* others = nullptr) const {
-    int last = a.causal ? warp_i() - number * kTallTile : kTallTile;
+    int last = a.causal ? warp_i - number * kTallTile : kTallTile;
     hide_scores(seen(number), last, scores, others);
   }
 };
