@@ -7,9 +7,9 @@
 
 namespace sigma1 {
 
-std::vector<std::vector<int>> pointwise_groups(
-    const Graph& graph, const std::function<bool(const Node&)>& is_pointwise,
-    const std::set<int>& beside) {
+std::vector<std::vector<int>> pointwise_groups(const Graph& graph,
+                                               const std::function<bool(const Node&)>& is_pointwise,
+                                               const std::set<int>& beside) {
   std::vector<std::vector<int>> uses = count_uses(graph), groups(static_cast<size_t>(graph.size()));
   const std::vector<bool> views = find_views(graph);
   auto forget = [&](Value value) {
