@@ -230,6 +230,24 @@ TEST_F(Scales, WritesAFigure) {
   EXPECT_NO_THROW(SvgParser(svg).parse());
 }
 
+TEST_F(Scales, ShowsWhatARunRecorded) {
+  std::string run = folder_ / "run", path = folder_ / "recorded.svg";
+  std::vector<std::string> train{"train", "--train", text_, "--run", run, "--threads", "1"};
+  for (const char* setting : {"steps=4", "depth=1", "width=16", "ffn=32", "batch=2", "time=16",
+                              "masked=4", "probe=all", "probe-every=2"})
+    train.insert(train.end(), {"--set", setting});
+  ProgramResult trained = run_program(train);
+  ASSERT_EQ(trained.exit_code, 0) << trained.err;
+  std::filesystem::remove_all(run + "/checkpoints");
+  ProgramResult shown = run_program({"scales", run, "--recorded", "--svg", path});
+  ASSERT_EQ(shown.exit_code, 0) << shown.err;
+  EXPECT_NE(shown.out.find("unit, step 0"), std::string::npos) << shown.out;
+  EXPECT_NE(shown.out.find("unit, step 4"), std::string::npos) << shown.out;
+  EXPECT_NO_THROW(SvgParser(read_file(path)).parse());
+  expect_mistake({"scales", run, "--recorded", "--train", "2"}, {"--recorded", "--train"});
+  expect_mistake({"scales", folder_, "--recorded"}, {"scales.jsonl"});
+}
+
 TEST_F(Scales, MistakesAreOneLine) {
   expect_mistake({"scales"}, {"MODEL"});
   expect_mistake({"scales", "char_ml"}, {"char_ml", "did you mean char_lm?"});

@@ -3,12 +3,15 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <optional>
 
 #include "sigma1/backend/devices.h"
 #include "sigma1/base/error.h"
 #include "sigma1/base/file.h"
 #include "sigma1/base/parallel.h"
 #include "sigma1/base/text.h"
+#include "sigma1/report/json_lines.h"
+#include "sigma1/report/recorded_scales.h"
 #include "sigma1/report/scale_figures.h"
 #include "sigma1/train/scale_log.h"
 #include "tools/sigma1/commands.h"
@@ -23,7 +26,7 @@ struct Options {
   SettingOptions settings;
   int64_t train_steps = 0;
   size_t rows = 40;
-  bool json = false;
+  bool json = false, recorded = false;
   int threads = 0;
 };
 
@@ -151,21 +154,52 @@ void check_format(const std::string& format) try {
   throw Error("--format: {}", error.what());
 }
 
+std::vector<MeasuredMethod> measure(const ScaleSource& source, const Options& options) {
+  ProbeOptions probe{options.format, options.filter, "--filter"};
+  std::vector<MeasuredMethod> measured;
+  for (const std::string& method : source.methods()) {
+    measured.push_back(source.measure(method, probe, options.train_steps));
+  }
+  return measured;
+}
+
+// As the run found them, when it began and when it last looked.
+MeasuredMethod read_recorded(const Options& options) {
+  bool asks_more = options.train_steps > 0 || !options.format.empty() || options.filter != "all" ||
+                   !options.settings.changes.empty() || !options.settings.config.empty();
+  if (asks_more) {
+    throw Error("--recorded: expected no settings, --train, --format or --filter beside it");
+  }
+  std::vector<RecordedScales> records = recorded_scales(options.source);
+  std::string config = options.source + "/config.json";
+  MeasuredMethod measured;
+  measured.method = read_json_object(config).value("method", std::string("run"));
+  auto when = [](const RecordedScales& record) { return fmt::format("step {}", record.step); };
+  measured.first = when(records.front());
+  measured.start = std::move(records.front().tensors);
+  if (records.size() == 1) return measured;
+  measured.last = when(records.back());
+  measured.end = std::move(records.back().tensors);
+  return measured;
+}
+
 void run(const Options& options) {
   check_format(options.format);
   if (options.train_steps < 0) {
     throw Error("--train: expected a number of steps, got {}", options.train_steps);
   }
   set_thread_count(options.threads);
-  ScaleSource source(options.source, options.settings, find_device(options.device));
-  ProbeOptions probe{options.format, options.filter, "--filter"};
+  std::optional<ScaleSource> source;
   std::vector<MeasuredMethod> measured;
-  for (const std::string& method : source.methods()) {
-    measured.push_back(source.measure(method, probe, options.train_steps));
+  if (options.recorded) {
+    measured.push_back(read_recorded(options));
+  } else {
+    source.emplace(options.source, options.settings, find_device(options.device));
+    measured = measure(*source, options);
   }
   std::vector<View> views = views_of(measured);
   if (!options.svg.empty()) write_file(options.svg, figure(options, views));
-  source.tell_text();
+  if (source) source->tell_text();
   if (options.json) return print_views_json(views);
   views.size() == 1 ? print_one(*views.front().tensors) : print_side_by_side(views);
   print_summary(views);
@@ -190,6 +224,9 @@ void add_scales(CLI::App& app) {
                       "gradx, gradw");
   command->add_option("--train", options->train_steps,
                       "Train so many steps and look again, to see the drift");
+  command->add_flag(
+      "--recorded", options->recorded,
+      "Of a run's folder: what it found itself when it began and when it last looked");
   command->add_option("--svg", options->svg, "Write histograms of all tensors as a figure");
   command
       ->add_option("--rows", options->rows,
@@ -209,6 +246,7 @@ void add_scales(CLI::App& app) {
       "  sigma1 scales char_lm --method unit --format e4m3 --svg scales.svg\n"
       "  sigma1 scales char_lm --set depth=2 --train 200 --filter gradx,gradw\n"
       "  sigma1 scales runs/a --json\n"
+      "  sigma1 scales runs/a --recorded --svg scales.svg\n"
       "  sigma1 scales ffn --set width=1024 --set ffn=4096 --svg figure1.svg");
   command->callback([options] { run(*options); });
 }
