@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "sigma1/base/error.h"
+#include "sigma1/base/signals.h"
 
 namespace sigma1 {
 namespace {
@@ -88,6 +89,7 @@ class Pool {
   }
 
   void serve() {
+    leave_signals_to_others();
     inside = true;
     uint32_t seen = 0;
     while (!stopping_) {

@@ -13,6 +13,7 @@
 
 #include "sigma1/base/error.h"
 #include "sigma1/base/file.h"
+#include "sigma1/base/signals.h"
 #include "sigma1/base/text.h"
 #include "sigma1/train/progress.h"
 #include "sigma1/train/trainer.h"
@@ -77,7 +78,10 @@ class Sweep {
     {
       std::vector<std::jthread> workers;
       for (int job = 0; job < std::max(1, options_.jobs); ++job) {
-        workers.emplace_back([this] { work(); });
+        workers.emplace_back([this] {
+          leave_signals_to_others();
+          work();
+        });
       }
     }
     if (failure_) std::rethrow_exception(failure_);

@@ -19,7 +19,10 @@ void note(int number) {
 
 StopSignal::StopSignal() {
   seen = 0;
-  for (int number : kSignals) std::signal(number, note);
+  struct sigaction action {};
+  action.sa_handler = note;
+  action.sa_flags = SA_ONSTACK | SA_RESTART;
+  for (int number : kSignals) sigaction(number, &action, nullptr);
 }
 
 StopSignal::~StopSignal() {

@@ -2,6 +2,8 @@
 // that work in progress is saved. A second signal ends the program at once.
 #pragma once
 
+#include "sigma1/base/signals.h"
+
 namespace sigma1 {
 
 class StopSignal {
@@ -12,6 +14,9 @@ class StopSignal {
   StopSignal& operator=(const StopSignal&) = delete;
 
   bool arrived() const;
+
+ private:
+  SignalStack stack_;
 };
 
 }  // namespace sigma1
