@@ -106,9 +106,17 @@ void prepare_folder(const Session& session, TrainConfig config, const RunOptions
   if (begins) check_probe(session, probe_of(session.config(), options));
   make_folder(options.folder);
   fs::path checkpoints = checkpoint_folder(options.folder);
-  check_writable(checkpoints);
-  check_room(checkpoints, begins ? checkpoints_at_once(session.config()) : 1,
-             session.checkpoint_bytes());
+  try {
+    check_writable(checkpoints);
+    check_room(checkpoints, begins ? checkpoints_at_once(session.config()) : 1,
+               session.checkpoint_bytes());
+  } catch (const Error&) {
+    // What is empty was made just now; a folder that holds anything stays.
+    std::error_code holds_something;
+    fs::remove(checkpoints, holds_something);
+    fs::remove(options.folder, holds_something);
+    throw;
+  }
   if (begins) {
     config.ranks = session.config().ranks;
     write_file(config_path(options.folder).string(), config.to_json() + "\n");

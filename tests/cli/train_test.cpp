@@ -174,6 +174,13 @@ TEST_F(TrainCommand, MistakesInFoldersAreOneLine) {
   expect_mistake(train({}, "text.txt/run"), {"text.txt"});
 }
 
+// More checkpoints are asked for than any disk holds.
+TEST_F(TrainCommand, ADiskTooSmallIsToldBeforeTraining) {
+  expect_mistake_without_folder({"--set", "steps=1000000000000", "--set", "checkpoint-every=1",
+                                 "--set", "keep=1000000000000"},
+                                {"free space", "keep"});
+}
+
 TEST_F(TrainCommand, ARateTooLargeNamesTensorAndStep) {
   ProgramResult result = run_program(train({"--rate", "1e30"}));
   EXPECT_EQ(result.exit_code, 2);
