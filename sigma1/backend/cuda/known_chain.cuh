@@ -1,6 +1,6 @@
 // The chains of one op that large models spend their time on, between formats that the compiler
-// knows: the interpreter needs 36 instructions for a number of gelu, of which gelu is 20, and so is
-// slower than memory. Private to this folder.
+// knows: the interpreter needs about 36 instructions for a number of gelu, of which gelu is 20, and
+// so is slower than memory. Private to this folder.
 #pragma once
 
 #include "sigma1/backend/cuda/instructions.cuh"
