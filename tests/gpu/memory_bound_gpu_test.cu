@@ -4,6 +4,7 @@
 
 #include "sigma1/backend/cuda/bundle.cuh"
 #include "sigma1/backend/cuda/device.h"
+#include "sigma1/backend/cuda/line_chain.cuh"
 #include "sigma1/ops/pointwise.h"
 #include "sigma1/ops/residual.h"
 #include "tests/conformance/kernel_checks.h"
@@ -114,7 +115,8 @@ TEST_F(CudaMemoryBound, MapNumbers) {
   expect_reference_in(kHalves, {&dropout_op, {x}, p});
 }
 
-// A bundle keeps its inputs until the end: those of large models are too large for that.
+// A bundle keeps its inputs until the end: those of large models are too large for that, and with
+// many rows they are summed where the rows are.
 TEST(CudaBundleKinds, LeaveOutLargeTensors) {
   auto kind = [](const Spec& spec) {
     ShapedLaunch launch(spec, {"fp16", {"fp16"}, {"fp16"}});
@@ -122,13 +124,15 @@ TEST(CudaBundleKinds, LeaveOutLargeTensors) {
   };
   using cuda::BundleKind;
   EXPECT_EQ(kind(column_sum(sum_op, {2048, 5008})), BundleKind::sums);
-  EXPECT_EQ(kind(column_sum(sum_op, {32768, 768})), BundleKind::none);
+  EXPECT_EQ(kind(column_sum(sum_op, {4096, 4096})), BundleKind::sums);
+  EXPECT_EQ(kind(column_sum(sum_op, {4096, 4097})), BundleKind::none);
+  EXPECT_EQ(kind(column_sum(sum_op, {32768, 128})), BundleKind::none);
   auto norm_kind = [&](int64_t rows, int64_t n) {
     return kind(weight_grad(layer_norm_weight_grad_op, rows, n, true));
   };
   EXPECT_EQ(norm_kind(2048, 128), BundleKind::norm_weight_gradients);
-  EXPECT_EQ(norm_kind(1 << 17, 128), BundleKind::norm_weight_gradients);
-  EXPECT_EQ(norm_kind((1 << 17) + 1, 128), BundleKind::none);
+  EXPECT_EQ(norm_kind(cuda::kFewRows, 128), BundleKind::norm_weight_gradients);
+  EXPECT_EQ(norm_kind(cuda::kFewRows + 1, 128), BundleKind::none);
 }
 
 }  // namespace
