@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "sigma1/analysis/matrix_products.h"
 #include "sigma1/ops/linear.h"
 #include "sigma1/passes/precision.h"
@@ -70,10 +72,26 @@ std::shared_ptr<Graph> products_alone(const Graph& graph) {
   return alone;
 }
 
+void write_normal_numbers(Store& store, const std::string& name) {
+  constexpr int64_t kDrawn = 1 << 18;
+  const Buffer& buffer = store.at(name);
+  std::vector<float> drawn(static_cast<size_t>(std::min(kDrawn, buffer.count())));
+  RandomStream random(0, "normal numbers", 0);
+  for (size_t i = 0; i < drawn.size(); ++i) drawn[i] = static_cast<float>(random.normal(i));
+  Codec codec(buffer.codec ? buffer.codec->cast() : Cast{find_format("fp32").format});
+  int64_t bytes = store.bytes(name);
+  std::vector<std::byte> codes(drawn.size() * static_cast<size_t>(codec.bytes()));
+  codec.encode(drawn.data(), codes.data(), std::ssize(drawn));
+  for (int64_t at = 0; at < bytes; at += std::ssize(codes)) {
+    store.device().write(buffer.data + at, codes.data(), std::min(std::ssize(codes), bytes - at));
+  }
+}
+
 ProductFloor::ProductFloor(const Graph& graph, const Device& device)
     : store_(device),
       program_(products_alone(graph), store_, {}, 0, Fusion::none),
       work_(device.record([this] { program_.launch(); })) {
+  for (const std::string& name : store_.names()) write_normal_numbers(store_, name);
   store_.create("done", {Shape{1}}, Cast{find_format("fp32").format});
 }
 

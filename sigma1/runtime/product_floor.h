@@ -12,6 +12,10 @@ namespace sigma1 {
 // share their operands, which are warm then. Of causal attention the whole square is multiplied.
 std::shared_ptr<Graph> products_alone(const Graph& graph);
 
+// Normal numbers, a few of them over and over. A GPU whose power is the limit multiplies zeros
+// faster than what a model has.
+void write_normal_numbers(Store& store, const std::string& name);
+
 class ProductFloor {
  public:
   ProductFloor(const Graph& graph, const Device& device);

@@ -6,34 +6,20 @@
 
 #include "sigma1/backend/cuda/device.h"
 #include "sigma1/backend/cuda/gemm.cuh"
-#include "sigma1/numerics/convert.h"
 #include "sigma1/ops/norm.h"
 #include "sigma1/ops/residual.h"
-#include "sigma1/runtime/program.h"
+#include "sigma1/runtime/product_floor.h"
 #include "tests/gpu/eight_bit_case.h"
 #include "tests/gpu/timed_call.h"
 
 namespace sigma1 {
 namespace {
 
-// Normal numbers, as few as make no difference, over and over. Not zeros: tensor cores, which are
-// bound by power, multiply those faster.
-std::vector<float> normal_numbers(int64_t count) {
-  constexpr int64_t kDrawn = 1 << 16;
-  RandomStream random(7, "numbers", 0);
-  std::vector<float> all(static_cast<size_t>(count));
-  for (int64_t i = 0; i < count; ++i) {
-    auto at = static_cast<size_t>(i);
-    all[at] = i < kDrawn ? static_cast<float>(random.normal(at)) : all[at - kDrawn];
-  }
-  return all;
-}
-
 double time_of(const std::shared_ptr<Graph>& graph) {
   Store store(cuda_device());
   Program program(graph, store);
   for (const Node& node : graph->nodes()) {
-    if (node.inputs.empty()) store.write(node.name, normal_numbers(node.outputs[0].count()));
+    if (node.inputs.empty()) write_normal_numbers(store, node.name);
   }
   return microseconds_of(10, [&] { program.launch(); });
 }
@@ -41,26 +27,20 @@ double time_of(const std::shared_ptr<Graph>& graph) {
 // The three products alone, their factors already as the tensor cores want them.
 double bare_products(const LayerSizes& sizes) {
   using cuda::Type;
-  struct Factor {
-    DeviceBytes bytes;
-    cuda::View view;
-  };
-  auto factor = [](int64_t count, const char* format, Type type) {
-    std::vector<uint8_t> codes(static_cast<size_t>(count));
-    encode(normal_numbers(count), codes, product_cast(format));
-    DeviceBytes bytes(cuda_device(), count);
-    cuda_device().write(bytes.data(), codes.data(), count);
-    cuda::View view{bytes.data(), type, false, nullptr, count};
-    return Factor{std::move(bytes), view};
+  Store store(cuda_device());
+  auto factor = [&](const char* name, int64_t count, const char* format) {
+    store.create(name, {Shape{count}}, product_cast(format));
+    write_normal_numbers(store, name);
+    return cuda::view_of(store.at(name));
   };
   auto [rows, in, out] = sizes;
-  Factor x = factor(rows * in, "e4m3", Type::e4m3), w = factor(in * out, "e4m3", Type::e4m3);
-  Factor dy = factor(rows * out, "e5m2", Type::e5m2);
+  cuda::View x = factor("x", rows * in, "e4m3"), w = factor("w", in * out, "e4m3");
+  cuda::View dy = factor("dy", rows * out, "e5m2");
   DeviceBytes results(cuda_device(), 2 * std::max({rows * in, in * out, rows * out}));
-  auto product = [&](int64_t m, int64_t n, int64_t k, const Factor& a, const Factor& b) {
+  auto product = [&](int64_t m, int64_t n, int64_t k, const cuda::View& a, const cuda::View& b) {
     cuda::Gemm p = cuda::Gemm::packed(m, n, k, false, true);
-    p.a = a.view;
-    p.b = b.view;
+    p.a = a;
+    p.b = b;
     p.c = cuda::View{results.data(), Type::fp16, false, nullptr, results.size()};
     return p;
   };

@@ -53,6 +53,24 @@ TEST(ProductFloor, ReadsNumbersOf8BitsSideBySideAndThoseOfAttentionIn16) {
   EXPECT_EQ(turned, 2);
 }
 
+// Also behind the numbers that are drawn, and where the last ones do not fit.
+TEST(ProductFloor, MultipliesNormalNumbers) {
+  for (const char* format : {"fp32", "fp16", "e4m3"}) {
+    Store store;
+    store.create("x", {Shape{3, 100'003}}, Cast{find_format(format).format});
+    write_normal_numbers(store, "x");
+    std::vector<float> x = store.read("x");
+    double sum = 0, square = 0, last = 0;
+    for (float each : x) sum += each;
+    for (float each : x) square += each * each;
+    for (size_t i = x.size() - 1000; i < x.size(); ++i) last += x[i] * x[i];
+    auto count = static_cast<double>(x.size());
+    EXPECT_NEAR(sum / count, 0, 0.01) << format;
+    EXPECT_NEAR(square / count, 1, 0.01) << format;
+    EXPECT_NEAR(last / 1000, 1, 0.2) << format;
+  }
+}
+
 TEST(ProductFloor, RunsOnADevice) {
   Graph graph;
   build(graph);
