@@ -17,7 +17,8 @@ namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
 
 constexpr double kNormEpsilonOfBert = 1e-12;
-constexpr float kNeverLikely = -100;  // of a logit: e^-100 is nothing beside any other
+constexpr float kNeverLikely = -100;       // of a logit: e^-100 is nothing beside any other
+constexpr int64_t kLargestSize = 1 << 24;  // sizes beyond would not multiply in 64 bits
 
 // A matrix of ours and a part of its columns as theirs, or the other way.
 struct Part {
@@ -107,13 +108,17 @@ void check_function(const Json& config, const fs::path& path) {
   expect("type_vocab_size", 2);
 }
 
+int64_t size_of(const Json& theirs, const char* key, const fs::path& path) {
+  Json found = theirs.value(key, Json());
+  bool fits = found.is_number_unsigned() && found >= 1 && found <= kLargestSize;
+  if (!fits)
+    throw Error("{}: {}: expected a whole number from 1 to {}, got {}", path.string(), key,
+                kLargestSize, found.is_null() ? "none" : found.dump());
+  return found.get<int64_t>();
+}
+
 void take_sizes(TrainConfig& config, const Json& theirs, const fs::path& path) {
-  auto size = [&](const char* key) {
-    auto found = theirs.find(key);
-    if (found == theirs.end() || !found->is_number_integer())
-      throw Error("{}: expected a whole number '{}'", path.string(), key);
-    return found->get<int64_t>();
-  };
+  auto size = [&](const char* key) { return size_of(theirs, key, path); };
   config.size.width = size("hidden_size");
   config.size.depth = size("num_hidden_layers");
   config.size.heads = size("num_attention_heads");
@@ -141,6 +146,16 @@ const StoredTensor* find_tensor(const SafetensorsFile& file, const std::string& 
   return nullptr;
 }
 
+[[noreturn]] void complain_of_no_tensor(const SafetensorsFile& file, const std::string& name) {
+  throw Error("{}: expected a tensor '{}', and there is none", file.path().string(), name);
+}
+
+// Before a graph of them is made: a number that is wrong may be of any size.
+void expect_layers(const SafetensorsFile& file, int64_t depth) {
+  std::string last = fmt::format("bert.encoder.layer.{}.output.dense.weight", depth - 1);
+  if (find_tensor(file, last) == nullptr) complain_of_no_tensor(file, last);
+}
+
 bool is_head(const BertName& name) {
   return !name.theirs.starts_with("bert.") || name.theirs.starts_with("bert.pooler");
 }
@@ -162,8 +177,7 @@ class Reader {
     const StoredTensor* tensor = find_tensor(file_, name.theirs);
     if (tensor == nullptr) {
       if (is_head(name)) return;
-      throw Error("{}: expected a tensor '{}', and there is none", file_.path().string(),
-                  name.theirs);
+      complain_of_no_tensor(file_, name.theirs);
     }
     const Shape& ours = shapes_.at(name.ours);
     Shape expected = their_shape(name, ours, static_cast<int64_t>(model_.vocabulary.known()));
@@ -246,7 +260,8 @@ ReadBert read_transformers_bert(const fs::path& source, const TrainConfig& confi
   ReadBert read{{.config = config, .vocabulary = {}, .alignment = alignment, .parameters = {}}, {}};
   StoredModel& model = read.model;
   take_sizes(model.config, theirs, config_path);
-  int64_t words = theirs.value("vocab_size", int64_t{0});
+  expect_layers(file, model.config.size.depth);
+  int64_t words = size_of(theirs, "vocab_size", config_path);
   model.vocabulary = Vocabulary::of_ids(words);
   model.config.tokens.kind = "ids";
   model.config.tokens.vocabulary = words;

@@ -161,7 +161,14 @@ TEST_F(TransformersBert, SaysWhatDoesNotFit) {
   EXPECT_NE(with("hidden_act", "relu").find("hidden_act"), std::string::npos);
   EXPECT_NE(with("layer_norm_eps", 1e-5).find("layer_norm_eps"), std::string::npos);
   EXPECT_NE(with("intermediate_size", 21).find("intermediate.dense"), std::string::npos);
-  EXPECT_NE(with("hidden_size", "wide").find("hidden_size"), std::string::npos);
+  for (const char* size : {"hidden_size", "num_attention_heads", "vocab_size"}) {
+    for (const nlohmann::json& value :
+         {nlohmann::json("wide"), nlohmann::json(0), nlohmann::json(-8),
+          nlohmann::json(uint64_t{1} << 63), nlohmann::json()}) {
+      EXPECT_NE(with(size, value).find(size), std::string::npos) << size << value;
+    }
+  }
+  EXPECT_NE(with("num_hidden_layers", 1 << 23).find("layer.8388607"), std::string::npos);
   write_file(folder() / "config.json", settings.dump());
   rewrite([](std::vector<StoredTensor>& tensors) {
     std::erase_if(tensors, [](const auto& t) { return t.name.ends_with("output.dense.bias"); });
