@@ -95,7 +95,7 @@ Json parse_config(const fs::path& path) {
 }
 
 // Only what sizes do not say, and what is computed otherwise here.
-void check_function(const Json& config, const fs::path& path) {
+void check_function(const Json& config, const fs::path& path, bool guesses_tokens) {
   auto expect = [&](const char* key, const Json& expected) {
     Json found = config.value(key, expected);
     if (found != expected)
@@ -106,6 +106,8 @@ void check_function(const Json& config, const fs::path& path) {
   expect("layer_norm_eps", kNormEpsilonOfBert);
   expect("position_embedding_type", "absolute");
   expect("type_vocab_size", 2);
+  if (guesses_tokens) expect("tie_word_embeddings", true);
+  expect("is_decoder", false);
 }
 
 int64_t size_of(const Json& theirs, const char* key, const fs::path& path) {
@@ -256,7 +258,7 @@ ReadBert read_transformers_bert(const fs::path& source, const TrainConfig& confi
   fs::path config_path = path.parent_path() / "config.json";
   SafetensorsFile file(path);
   Json theirs = parse_config(config_path);
-  check_function(theirs, config_path);
+  check_function(theirs, config_path, config.model == "bert");
   ReadBert read{{.config = config, .vocabulary = {}, .alignment = alignment, .parameters = {}}, {}};
   StoredModel& model = read.model;
   take_sizes(model.config, theirs, config_path);

@@ -160,6 +160,8 @@ TEST_F(TransformersBert, SaysWhatDoesNotFit) {
   };
   EXPECT_NE(with("hidden_act", "relu").find("hidden_act"), std::string::npos);
   EXPECT_NE(with("layer_norm_eps", 1e-5).find("layer_norm_eps"), std::string::npos);
+  EXPECT_NE(with("tie_word_embeddings", false).find("tie_word_embeddings"), std::string::npos);
+  EXPECT_NE(with("is_decoder", true).find("is_decoder"), std::string::npos);
   EXPECT_NE(with("intermediate_size", 21).find("intermediate.dense"), std::string::npos);
   for (const char* size : {"hidden_size", "num_attention_heads", "vocab_size"}) {
     for (const nlohmann::json& value :
