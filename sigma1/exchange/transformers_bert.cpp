@@ -94,6 +94,19 @@ Json parse_config(const fs::path& path) {
   return config;
 }
 
+// A folder may hold the same weights in a form that is not read here.
+fs::path weights_in(const fs::path& source) {
+  if (!fs::is_directory(source)) return source;
+  fs::path path = source / "model.safetensors";
+  for (const char* other : {"model.safetensors.index.json", "pytorch_model.bin",
+                            "pytorch_model.bin.index.json", "tf_model.h5", "flax_model.msgpack"}) {
+    if (!fs::exists(path) && fs::exists(source / other))
+      throw Error("{}: expected all weights in one model.safetensors, got {}", source.string(),
+                  other);
+  }
+  return path;
+}
+
 // Only what sizes do not say, and what is computed otherwise here.
 void check_function(const Json& config, const fs::path& path, bool guesses_tokens) {
   auto expect = [&](const char* key, const Json& expected) {
@@ -254,7 +267,7 @@ void write_transformers_bert(const fs::path& folder, const StoredModel& model,
 ReadBert read_transformers_bert(const fs::path& source, const TrainConfig& config,
                                 const Alignment& alignment) {
   expect_bert(config);
-  fs::path path = fs::is_directory(source) ? source / "model.safetensors" : source;
+  fs::path path = weights_in(source);
   fs::path config_path = path.parent_path() / "config.json";
   SafetensorsFile file(path);
   Json theirs = parse_config(config_path);

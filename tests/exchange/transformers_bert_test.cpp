@@ -180,6 +180,17 @@ TEST_F(TransformersBert, SaysWhatDoesNotFit) {
   EXPECT_NE(import_error(other).find("char_lm"), std::string::npos);
 }
 
+TEST_F(TransformersBert, SaysInWhatFormWeightsAre) {
+  TrainConfig config = bert_config("bert", "unit");
+  write_transformers_bert(folder(), bert_example(config));
+  write_file(folder() / "pytorch_model.bin", "PK");
+  EXPECT_NO_THROW(read_transformers_bert(folder(), config));
+  std::filesystem::remove(folder() / "model.safetensors");
+  EXPECT_NE(import_error(config).find("got pytorch_model.bin"), std::string::npos);
+  write_file(folder() / "model.safetensors.index.json", "{}");
+  EXPECT_NE(import_error(config).find("got model.safetensors.index.json"), std::string::npos);
+}
+
 TEST_F(TransformersBert, ACheckpointIsReadBack) {
   StoredModel sent = bert_example(bert_config("bert", "unit"), {});
   write_model(folder(), sent);
