@@ -7,6 +7,7 @@
 #include "sigma1/backend/reference.h"
 #include "sigma1/base/error.h"
 #include "sigma1/base/file.h"
+#include "sigma1/data/word_piece.h"
 #include "sigma1/exchange/bert_names.h"
 #include "sigma1/train/plain_model.h"
 
@@ -62,6 +63,13 @@ Shape their_shape(const BertName& name, Shape shape, int64_t words) {
   shape.back() /= name.parts;
   if (name.turned) std::swap(shape[0], shape[1]);
   return shape;
+}
+
+// Another's would give other tokens their ids, and some ids no token.
+void expect_vocabulary_of(const StoredModel& model, const std::string& vocabulary) {
+  size_t expected = model.vocabulary.known(), got = WordPiece(vocabulary, LetterCase::lower).size();
+  if (got != expected)
+    throw Error("vocabulary: expected the {} tokens of the model, got {}", expected, got);
 }
 
 std::string config_json(const StoredModel& model) {
@@ -234,6 +242,7 @@ class Reader {
 void write_transformers_bert(const fs::path& folder, const StoredModel& model,
                              const std::string& vocabulary, bool lower_case) {
   expect_bert(model.config);
+  if (!vocabulary.empty()) expect_vocabulary_of(model, vocabulary);
   ParameterValues plain = to_plain(model);
   std::map<std::string, Shape> shapes = parameter_shapes(model.config);
   std::vector<StoredTensor> tensors;

@@ -97,13 +97,13 @@ TEST_F(TransformersBert, AlignedJoinsAreFoldedToo) {
 }
 
 TEST_F(TransformersBert, WritesWhatTransformersLooksFor) {
-  write_transformers_bert(folder(), bert_example(bert_config("bert", "unit")), "[PAD]\n[UNK]\n",
+  write_transformers_bert(folder(), bert_example(bert_config("bert", "unit")), bert_vocabulary(),
                           false);
   auto config = nlohmann::json::parse(read_file(folder() / "config.json"));
   EXPECT_EQ(config["architectures"][0], "BertForPreTraining");
   EXPECT_EQ(config["vocab_size"], kWords);
   EXPECT_EQ(config["max_position_embeddings"], 9);
-  EXPECT_EQ(read_file(folder() / "vocab.txt"), "[PAD]\n[UNK]\n");
+  EXPECT_EQ(read_file(folder() / "vocab.txt"), bert_vocabulary());
   auto tokenizer = nlohmann::json::parse(read_file(folder() / "tokenizer_config.json"));
   EXPECT_EQ(tokenizer["do_lower_case"], false);
   SafetensorsFile file(folder() / "model.safetensors");
@@ -112,6 +112,13 @@ TEST_F(TransformersBert, WritesWhatTransformersLooksFor) {
   EXPECT_EQ(file.at("bert.encoder.layer.0.attention.self.key.weight").shape, (Shape{12, 12}));
   EXPECT_EQ(file.at("bert.embeddings.word_embeddings.weight").shape, (Shape{kWords, 12}));
   EXPECT_EQ(file.at("cls.seq_relationship.weight").shape, (Shape{2, 12}));
+}
+
+TEST_F(TransformersBert, TakesNoOthersVocabulary) {
+  StoredModel model = bert_example(bert_config("bert", "unit"));
+  std::string error = error_of([&] { write_transformers_bert(folder(), model, "[UNK]\n"); });
+  EXPECT_NE(error.find("expected the 50 tokens of the model, got 1"), std::string::npos) << error;
+  EXPECT_FALSE(std::filesystem::exists(folder()));
 }
 
 TEST_F(TransformersBert, PaddingOfTheVocabularyIsNeverLikely) {
