@@ -134,7 +134,7 @@ TEST_F(SquadTraining, MistakesAreOneLine) {
   pretrain("none");
   expect_mistake({"squad", "train", train_, "--init", run("none"), "--vocab", vocabulary_},
                  {"none"});
-  expect_mistake(answer({"--set", "max-query=30"}), {"max-length", "30"});
+  expect_mistake(answer({"--set", "max-query=30"}), {"time: ", "max-query 30", "got 24"});
   expect_mistake(answer({"--set", "time=64"}), {"time", "40", "64"});
   expect_mistake({"squad", "predict", valid_, "--checkpoint", run("bert"), "--out", run("x")},
                  {"bert_squad", "'bert'"});
