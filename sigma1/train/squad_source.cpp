@@ -167,6 +167,8 @@ Corpus load_squad_corpus(const TrainConfig& config) {
       config.valid_text.empty() ? take_last_articles(train) : load_squad(config.valid_text);
   if (valid.version != train.version)
     throw Error("valid: expected the version of {}, got another in {}", train.path, valid.path);
+  // Before hours of training, not after them.
+  if (valid.version == SquadVersion::v1_1) expect_answers_of_v1(valid);
   keep_first(valid, config.evaluate_limit == 0
                         ? 0
                         : std::max<int64_t>(config.evaluate_limit / config.size.time, 1));

@@ -136,6 +136,11 @@ TEST_F(SquadTraining, MistakesAreOneLine) {
                  {"none"});
   expect_mistake(answer({"--set", "max-query=30"}), {"time: ", "max-query 30", "got 24"});
   expect_mistake(answer({"--set", "time=64"}), {"time", "40", "64"});
+  nlohmann::json unanswered = questions(10, 100);
+  unanswered["data"][0]["paragraphs"][7]["qas"][0]["answers"].clear();
+  write("valid.json", unanswered.dump());
+  expect_mistake(answer(), {"valid.json", "'T'", "'107'", "answer"});
+  EXPECT_FALSE(std::filesystem::exists(run("squad")));
   expect_mistake({"squad", "predict", valid_, "--checkpoint", run("bert"), "--out", run("x")},
                  {"bert_squad", "'bert'"});
 }
