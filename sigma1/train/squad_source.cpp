@@ -162,9 +162,9 @@ SquadAnswers answer_squad(const SquadFeatures& features, const TrainConfig& conf
 Corpus load_squad_corpus(const TrainConfig& config) {
   if (config.train_text.empty()) throw Error("train: expected SQuAD's JSON to train on");
   WordPiece pieces = squad_pieces(config);
-  SquadData train = load_squad(config.train_text);
+  SquadData train = load_squad_texts(config.train_text);
   SquadData valid =
-      config.valid_text.empty() ? take_last_articles(train) : load_squad(config.valid_text);
+      config.valid_text.empty() ? take_last_articles(train) : load_squad_texts(config.valid_text);
   if (valid.version != train.version)
     throw Error("valid: expected the version of {}, got another in {}", train.path, valid.path);
   // Before hours of training, not after them.

@@ -54,7 +54,7 @@ void run(const Options& options) {
     throw Error("--vocab: expected the {} tokens of the model, got {} in {}",
                 session.vocabulary().known(), pieces.size(), config.vocab_file);
   SquadFeatures features =
-      make_squad_features(load_squad(options.data), pieces, squad_options(config));
+      make_squad_features(load_squad_texts(options.data), pieces, squad_options(config));
   Asker asker(features, options.prediction);
   ProgressLine progress(stderr);
   session.evaluate(asker,
