@@ -136,6 +136,10 @@ TEST_F(SquadTraining, MistakesAreOneLine) {
                  {"none"});
   expect_mistake(answer({"--set", "max-query=30"}), {"time: ", "max-query 30", "got 24"});
   expect_mistake(answer({"--set", "time=64"}), {"time", "40", "64"});
+  expect_mistake(
+      {"squad", "train", train_, "--valid", valid_, "--init", run("bert"), "--vocab", vocabulary_,
+       "--run", run("squad"), "--set", "time=24", "--set", "max-query=4", "--epochs", "1e300"},
+      {"--epochs", "1000000000 steps", "1e+300"});
   nlohmann::json unanswered = questions(10, 100);
   unanswered["data"][0]["paragraphs"][7]["qas"][0]["answers"].clear();
   write("valid.json", unanswered.dump());
