@@ -145,6 +145,11 @@ TEST_F(SquadTraining, MistakesAreOneLine) {
   write("valid.json", unanswered.dump());
   expect_mistake(answer(), {"valid.json", "'T'", "'107'", "answer"});
   EXPECT_FALSE(std::filesystem::exists(run("squad")));
+  // None of the files where one cannot be written.
+  expect_mistake({"squad", "predict", valid_, "--checkpoint", run("bert"), "--out", run("x"),
+                  "--best-out", run("nowhere") / "best.json"},
+                 {"nowhere/best.json"});
+  EXPECT_FALSE(std::filesystem::exists(run("x")));
   expect_mistake({"squad", "predict", valid_, "--checkpoint", run("bert"), "--out", run("x")},
                  {"bert_squad", "'bert'"});
 }

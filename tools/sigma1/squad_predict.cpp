@@ -43,6 +43,9 @@ class Asker : public BatchSource {
 
 void run(const Options& options) {
   set_thread_count(options.threads);
+  for (const std::string* path : {&options.out, &options.best_out, &options.odds_out}) {
+    if (!path->empty()) expect_writable(*path);
+  }
   Session session(open_model(options.source), nullptr, find_device(options.device));
   TrainConfig config = session.config();
   if (config.model != "bert_squad")
