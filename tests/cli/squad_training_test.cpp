@@ -100,6 +100,7 @@ TEST_F(SquadTraining, LearnsToAnswer) {
   EXPECT_NEAR(scores["f1"], trained["valid_f1"].get<double>(), 1e-9);
   EXPECT_NEAR(scores["exact_match"], trained["valid_exact_match"].get<double>(), 1e-9);
 
+  expect_mistake({"generate", run("squad")}, {"bert_squad"});
   // A finished run has nothing to do, and knows its data.
   EXPECT_EQ(run_program(resume("squad")).exit_code, 0);
 }
