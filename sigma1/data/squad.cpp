@@ -95,6 +95,8 @@ json parse(const std::string& path) {
     return json::parse(read_text(path));
   } catch (const json::parse_error& error) {
     Place{path}.fail("JSON", fmt::format("damage at byte {}", error.byte));
+  } catch (const json::out_of_range&) {
+    Place{path}.fail("JSON", "a number that is too large for any type");
   }
 }
 

@@ -130,8 +130,10 @@ class Reader {
     if (text.find('\0') != text.npos) fail("expected a JSON header, got one with a zero byte");
     try {
       return parse_header(text);
-    } catch (const Json::exception& cause) {
-      fail("expected a JSON header: {}", shorten(cause.what()));
+    } catch (const Json::parse_error& cause) {
+      fail("expected a JSON header, got damage at byte {} of it", cause.byte);
+    } catch (const Json::exception&) {
+      fail("expected a JSON header, got a number in it that is too large for any type");
     }
   }
 

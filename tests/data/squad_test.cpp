@@ -78,6 +78,7 @@ TEST_F(Squad, NamesWhatIsNoData) {
   expect_error(load_squad, R"({"data": []})", {"'version'"});
   expect_error(load_squad, R"({"version": "3", "data": []})", {"'3'"});
   expect_error(load_squad, R"({"version": "1.1", "data": [)", {"JSON", "byte"});
+  expect_error(load_squad, R"({"version": 1e400, "data": []})", {"JSON", "a number"});
 }
 
 TEST_F(Squad, ReadsPredictionsInOrderAndTheLastOfTwo) {

@@ -124,6 +124,9 @@ TEST_F(Safetensors, SaysWhatIsWrong) {
     std::string complaint = complaint_about(header, data);
     EXPECT_EQ(complaint, path_.string() + ": " + said);
   };
+  expect("{\"a\":\xff}", "", "expected a JSON header, got damage at byte 6 of it");
+  expect("{\"a\":1e400}", "",
+         "expected a JSON header, got a number in it that is too large for any type");
   auto tensor = [](const std::string& dtype, const std::string& shape, const std::string& offsets) {
     return R"("a":{"dtype":)" + dtype + R"(,"shape":)" + shape + R"(,"data_offsets":)" + offsets +
            "}";
