@@ -101,6 +101,9 @@ TEST_F(SquadTraining, LearnsToAnswer) {
   EXPECT_NEAR(scores["exact_match"], trained["valid_exact_match"].get<double>(), 1e-9);
 
   expect_mistake({"generate", run("squad")}, {"bert_squad"});
+  expect_mistake({"squad", "predict", valid_, "--checkpoint", run("squad"), "--out", run("x"),
+                  "--null-odds-out", run("y")},
+                 {"--null-odds-out", "valid.json", "1.1"});
   // A finished run has nothing to do, and knows its data.
   EXPECT_EQ(run_program(resume("squad")).exit_code, 0);
 }
