@@ -173,10 +173,17 @@ const StoredTensor* find_tensor(const SafetensorsFile& file, const std::string& 
   throw Error("{}: expected a tensor '{}', and there is none", file.path().string(), name);
 }
 
-// Before a graph of them is made: a number that is wrong may be of any size.
-void expect_layers(const SafetensorsFile& file, int64_t depth) {
-  std::string last = fmt::format("bert.encoder.layer.{}.output.dense.weight", depth - 1);
-  if (find_tensor(file, last) == nullptr) complain_of_no_tensor(file, last);
+// As many as the config says, neither fewer nor more. Before a graph of them is made: a number that
+// is wrong may be of any size.
+void expect_layers(const SafetensorsFile& file, int64_t depth, const fs::path& config) {
+  auto weight_of = [](int64_t i) {
+    return fmt::format("bert.encoder.layer.{}.output.dense.weight", i);
+  };
+  if (find_tensor(file, weight_of(depth - 1)) == nullptr)
+    complain_of_no_tensor(file, weight_of(depth - 1));
+  if (find_tensor(file, weight_of(depth)) != nullptr)
+    throw Error("{}: num_hidden_layers: expected all layers of {}, got {} of them", config.string(),
+                file.path().string(), depth);
 }
 
 bool is_head(const BertName& name) {
@@ -284,7 +291,7 @@ ReadBert read_transformers_bert(const fs::path& source, const TrainConfig& confi
   ReadBert read{{.config = config, .vocabulary = {}, .alignment = alignment, .parameters = {}}, {}};
   StoredModel& model = read.model;
   take_sizes(model.config, theirs, config_path);
-  expect_layers(file, model.config.size.depth);
+  expect_layers(file, model.config.size.depth, config_path);
   int64_t words = size_of(theirs, "vocab_size", config_path);
   model.vocabulary = Vocabulary::of_ids(words);
   model.config.tokens.kind = "ids";

@@ -177,6 +177,7 @@ TEST_F(TransformersBert, SaysWhatDoesNotFit) {
       EXPECT_NE(with(size, value).find(size), std::string::npos) << size << value;
     }
   }
+  EXPECT_NE(with("num_hidden_layers", 1).find("num_hidden_layers"), std::string::npos);
   EXPECT_NE(with("num_hidden_layers", 1 << 23).find("layer.8388607"), std::string::npos);
   write_file(folder() / "config.json", settings.dump());
   rewrite([](std::vector<StoredTensor>& tensors) {
