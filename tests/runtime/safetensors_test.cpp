@@ -162,6 +162,13 @@ TEST_F(Safetensors, SaysWhatIsWrong) {
          "damaged: expected a header_crc32c, got none");
 }
 
+TEST_F(Safetensors, AnotherKindOfFileIsToldSo) {
+  for (const char* other : {"", "PK", "{\"model_type\": \"bert\"}", "sigma1bp and more"}) {
+    std::string complaint = complaint_about_bytes(other);
+    EXPECT_NE(complaint.find("expected a safetensors file"), std::string::npos) << complaint;
+  }
+}
+
 TEST_F(Safetensors, OverlapsAndGapsAreErrors) {
   auto record = [](const std::string& name, int begin, int end) {
     return fmt::format(R"("{}":{{"dtype":"U8","shape":[{}],"data_offsets":[{},{}]}})", name,
