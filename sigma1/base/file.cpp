@@ -37,6 +37,23 @@ bool write_all(int file, std::string_view content) {
   throw Error("cannot write {}: {}", path, std::strerror(cause));
 }
 
+// What is written first: a file beside `path`, or what is no file itself.
+struct Target {
+  std::string path;
+  bool in_place;
+  int file;
+
+  explicit Target(const std::string& asked) : in_place(is_special_file(asked)) {
+    if (std::filesystem::is_directory(asked)) fail(asked, EISDIR);
+    path = in_place ? asked : fmt::format("{}.{}.part", asked, ::getpid());
+    file = ::open(path.c_str(), O_WRONLY | O_CREAT | (in_place ? 0 : O_TRUNC), 0666);
+    if (file < 0) fail(asked, errno);
+  }
+  void remove() const {
+    if (!in_place) ::unlink(path.c_str());
+  }
+};
+
 // A rename is kept through a power cut only once its folder is on the disk. Where a folder cannot
 // be synced there is nothing better to do.
 void sync_folder_of(const std::string& path) {
@@ -54,21 +71,25 @@ void write_file(const std::string& path, std::string_view content) {
 }
 
 void write_file(const std::string& path, std::span<const std::string_view> pieces) {
-  if (std::filesystem::is_directory(path)) fail(path, EISDIR);
-  bool in_place = is_special_file(path);
-  std::string target = in_place ? path : fmt::format("{}.{}.part", path, ::getpid());
-  int file = ::open(target.c_str(), O_WRONLY | O_CREAT | (in_place ? 0 : O_TRUNC), 0666);
-  if (file < 0) fail(path, errno);
-  bool written = std::all_of(pieces.begin(), pieces.end(),
-                             [file](std::string_view piece) { return write_all(file, piece); }) &&
-                 (in_place || ::fsync(file) == 0);
+  Target target(path);
+  bool written =
+      std::all_of(pieces.begin(), pieces.end(),
+                  [&](std::string_view piece) { return write_all(target.file, piece); }) &&
+      (target.in_place || ::fsync(target.file) == 0);
   int cause = errno;
-  ::close(file);
-  if (written && in_place) return;
-  if (written && std::rename(target.c_str(), path.c_str()) == 0) return sync_folder_of(path);
+  ::close(target.file);
+  if (written && target.in_place) return;
+  if (written && std::rename(target.path.c_str(), path.c_str()) == 0) return sync_folder_of(path);
   if (written) cause = errno;
-  if (!in_place) ::unlink(target.c_str());
+  target.remove();
   fail(path, cause);
+}
+
+void expect_writable(const std::string& path) {
+  if (is_special_file(path)) return;  // who reads a pipe would take our leaving for its end
+  Target target(path);
+  ::close(target.file);
+  target.remove();
 }
 
 std::string read_file(const std::string& path) {

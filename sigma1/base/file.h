@@ -20,6 +20,9 @@ void write_file(const std::string& path, std::string_view content);
 // The pieces one after the other, without joining them in memory first.
 void write_file(const std::string& path, std::span<const std::string_view> pieces);
 
+// Throws Error where write_file would, and changes nothing: for before work whose result it keeps.
+void expect_writable(const std::string& path);
+
 // All bytes of a file. Throws Error when it cannot be read.
 std::string read_file(const std::string& path);
 

@@ -94,6 +94,12 @@ BertInstances::BertInstances(const std::string& path) : file_(path) {
 // A checksum tells of damage, not of another writer's mistakes.
 void BertInstances::check(const std::string& path) const {
   if (count_ == 0) throw Error("{}: expected at least one pair of texts, got none", path);
+  for (uint32_t id :
+       {facts_.special.pad, facts_.special.cls, facts_.special.sep, facts_.special.mask}) {
+    if (id >= facts_.vocabulary)
+      throw Error("{}: expected ids of special tokens below {}, got {}", path, facts_.vocabulary,
+                  id);
+  }
   for (int64_t i = 0; i < count_; ++i) {
     BertInstance pair = at(i);
     bool fits = 0 < pair.first_length && pair.first_length < pair.length &&

@@ -74,8 +74,9 @@ std::vector<std::string_view> split_sentences(std::string_view line) {
     bool blank = end < line.size() && kBlanks.find(line[end]) != std::string_view::npos;
     size_t next = line.find_first_not_of(kBlanks, end);
     bool goes_on = next == std::string_view::npos || (line[next] >= 'a' && line[next] <= 'z');
-    bool dotted = line[mark] == '.' && is_abbreviation(word_before(line, mark));
-    if (blank && !goes_on && !dotted) add(end);
+    // Last, as it reads the whole word: a row of dots would take its length squared.
+    auto dotted = [&] { return line[mark] == '.' && is_abbreviation(word_before(line, mark)); };
+    if (blank && !goes_on && !dotted()) add(end);
     mark = line.find_first_of(".!?", end);
   }
   add(line.size());

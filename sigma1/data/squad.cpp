@@ -13,8 +13,10 @@ using nlohmann::json;
 // Where a reader is, for the one line that says what is wrong.
 struct Place {
   std::string where;
+  bool needs_texts = false;
 
-  Place inner(const std::string& more) const { return {fmt::format("{}, {}", where, more)}; }
+  Place named(std::string name) const { return {std::move(name), needs_texts}; }
+  Place inner(const std::string& more) const { return named(fmt::format("{}, {}", where, more)); }
 
   [[noreturn]] void fail(std::string_view expected, std::string_view got) const {
     throw Error("{}: expected {}, got {}", where, expected, got);
@@ -40,9 +42,11 @@ struct Place {
     return value->get_ref<const std::string&>();
   }
 
-  // Scores need no title, context or question, and files made for them may lack those.
   std::string text_if_any(const json& object, const char* key) const {
     return find(object, key) ? text(object, key) : std::string();
+  }
+  std::string text_to_read(const json& object, const char* key) const {
+    return needs_texts ? text(object, key) : text_if_any(object, key);
   }
 };
 
@@ -57,7 +61,7 @@ SquadQuestion read_question(const json& object, const Place& article, size_t num
   Place unnamed = article.inner(fmt::format("question {}", number));
   SquadQuestion question{.id = unnamed.text(object, "id"), .text = "", .answers = {}};
   Place place = article.inner(fmt::format("question '{}'", question.id));
-  question.text = place.text_if_any(object, "question");
+  question.text = place.text_to_read(object, "question");
   for (const json& answer : place.list(object, "answers"))
     question.answers.push_back(read_answer(answer, place));
   return question;
@@ -66,12 +70,13 @@ SquadQuestion read_question(const json& object, const Place& article, size_t num
 SquadArticle read_article(const json& object, const Place& file, size_t number) {
   Place unnamed = file.inner(fmt::format("article {}", number));
   SquadArticle article{.title = unnamed.text_if_any(object, "title"), .paragraphs = {}};
-  Place place{article.title.empty() ? unnamed.where
-                                    : fmt::format("{} '{}'", unnamed.where, article.title)};
+  Place place = article.title.empty()
+                    ? unnamed
+                    : unnamed.named(fmt::format("{} '{}'", unnamed.where, article.title));
   size_t questions = 0;
   for (const json& paragraph : place.list(object, "paragraphs")) {
     SquadParagraph& made = article.paragraphs.emplace_back();
-    made.context = place.text_if_any(paragraph, "context");
+    made.context = place.text_to_read(paragraph, "context");
     for (const json& question : place.list(paragraph, "qas"))
       made.questions.push_back(read_question(question, place, ++questions));
   }
@@ -90,6 +95,8 @@ json parse(const std::string& path) {
     return json::parse(read_text(path));
   } catch (const json::parse_error& error) {
     Place{path}.fail("JSON", fmt::format("damage at byte {}", error.byte));
+  } catch (const json::out_of_range&) {
+    Place{path}.fail("JSON", "a number that is too large for any type");
   }
 }
 
@@ -149,15 +156,20 @@ Place place_of(const std::string& path, const std::string& id) {
   return Place{path}.inner(fmt::format("question '{}'", id));
 }
 
-}  // namespace
-
-SquadData load_squad(const std::string& path) {
-  Place place{path};
-  json file = parse(path);
-  SquadData data{.path = path, .version = read_version(file, place), .articles = {}};
+SquadData read_data(const Place& place) {
+  json file = parse(place.where);
+  SquadData data{.path = place.where, .version = read_version(file, place), .articles = {}};
   for (const json& article : place.list(file, "data"))
     data.articles.push_back(read_article(article, place, data.articles.size() + 1));
   return data;
+}
+
+}  // namespace
+
+SquadData load_squad(const std::string& path) { return read_data({.where = path}); }
+
+SquadData load_squad_texts(const std::string& path) {
+  return read_data({.where = path, .needs_texts = true});
 }
 
 ByQuestion<std::string> load_squad_predictions(const std::string& path) {

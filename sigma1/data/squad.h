@@ -48,8 +48,11 @@ struct SquadData {
   }
 };
 
-// The official JSON of v1.1 or v2.0, plain or zstd.
+// The official JSON of v1.1 or v2.0, plain or zstd. Scores need no context or question, and files
+// made for them may lack those.
 SquadData load_squad(const std::string& path);
+// The same for a model to read: every context and question must be there.
+SquadData load_squad_texts(const std::string& path);
 
 // Values by question in the order they came, as Python's dict keeps them: the official scores
 // depend on that order.

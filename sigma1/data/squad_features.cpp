@@ -19,7 +19,7 @@ void check(const SquadFeatureOptions& options) {
   }
   int64_t room = options.max_length - options.max_query - kSpecial;
   if (room < 1) {
-    throw Error("max-length: expected more than max-query {} and {} special tokens, got {}",
+    throw Error("time: expected more than max-query {} and {} special tokens, got {}",
                 options.max_query, kSpecial, options.max_length);
   }
 }

@@ -176,14 +176,20 @@ std::string SquadMetrics::json() const {
   return text + "\n}";
 }
 
-SquadMetrics squad_metrics_v1(const SquadData& data, const ByQuestion<std::string>& predictions) {
-  SquadMetrics metrics;
-  Sums sums;
+void expect_answers_of_v1(const SquadData& data) {
   data.for_each_question([&](const SquadArticle& article, const SquadQuestion& question) {
     if (question.answers.empty())
       throw Error(
           "{}, article '{}', question '{}': expected an answer, as version 1.1 has, got none",
           data.path, article.title, question.id);
+  });
+}
+
+SquadMetrics squad_metrics_v1(const SquadData& data, const ByQuestion<std::string>& predictions) {
+  expect_answers_of_v1(data);
+  SquadMetrics metrics;
+  Sums sums;
+  data.for_each_question([&](const SquadArticle&, const SquadQuestion& question) {
     const std::string* prediction = predictions.find(question.id);
     if (!prediction) {
       metrics.missing.push_back(question.id);

@@ -27,8 +27,11 @@ struct SquadMetrics {
   std::string json() const;
 };
 
-// exact_match and f1 in percent; a missing prediction counts as wrong. Throws Error for a question
-// without answers, which v1.1 does not have.
+// Throws Error for a question without answers, which v1.1 does not have: it cannot be scored.
+void expect_answers_of_v1(const SquadData& data);
+
+// exact_match and f1 in percent; a missing prediction counts as wrong. Throws Error as
+// expect_answers_of_v1 does.
 SquadMetrics squad_metrics_v1(const SquadData& data, const ByQuestion<std::string>& predictions);
 
 // How sure a model is that a question has no answer. Above the threshold it has given none.

@@ -86,7 +86,9 @@ WordPiece::WordPiece(std::string_view vocabulary, LetterCase letter_case)
 
 WordPiece WordPiece::load(const std::string& path, LetterCase letter_case) {
   try {
-    return WordPiece(read_text(path), letter_case);
+    WordPiece pieces(read_text(path), letter_case);
+    pieces.path_ = path;
+    return pieces;
   } catch (const Error& error) {
     throw Error("vocabulary {}: {}", path, error.what());
   }
@@ -105,7 +107,8 @@ std::optional<uint32_t> WordPiece::find(std::string_view token) const {
 
 uint32_t WordPiece::id(std::string_view token) const {
   if (auto id = find(token)) return *id;
-  throw Error("expected a line {} among the {} of the vocabulary, got none", token, tokens_.size());
+  throw Error("{}expected a line {} among the {} of the vocabulary, got none",
+              path_.empty() ? "" : fmt::format("vocabulary {}: ", path_), token, tokens_.size());
 }
 
 std::vector<WordPieceToken> WordPiece::encode(std::string_view text, SpecialTokens special) const {

@@ -55,6 +55,7 @@ class WordPiece {
  private:
   friend class WordPieceEncoder;
 
+  std::string path_;  // for messages; empty where the vocabulary is of no file
   LetterCase letter_case_;
   std::vector<std::string> tokens_;
   TextMap<uint32_t> ids_;

@@ -7,6 +7,7 @@
 #include "sigma1/backend/reference.h"
 #include "sigma1/base/error.h"
 #include "sigma1/base/file.h"
+#include "sigma1/data/word_piece.h"
 #include "sigma1/exchange/bert_names.h"
 #include "sigma1/train/plain_model.h"
 
@@ -17,7 +18,8 @@ namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
 
 constexpr double kNormEpsilonOfBert = 1e-12;
-constexpr float kNeverLikely = -100;  // of a logit: e^-100 is nothing beside any other
+constexpr float kNeverLikely = -100;       // of a logit: e^-100 is nothing beside any other
+constexpr int64_t kLargestSize = 1 << 24;  // sizes beyond would not multiply in 64 bits
 
 // A matrix of ours and a part of its columns as theirs, or the other way.
 struct Part {
@@ -63,6 +65,13 @@ Shape their_shape(const BertName& name, Shape shape, int64_t words) {
   return shape;
 }
 
+// Another's would give other tokens their ids, and some ids no token.
+void expect_vocabulary_of(const StoredModel& model, const std::string& vocabulary) {
+  size_t expected = model.vocabulary.known(), got = WordPiece(vocabulary, LetterCase::lower).size();
+  if (got != expected)
+    throw Error("vocabulary: expected the {} tokens of the model, got {}", expected, got);
+}
+
 std::string config_json(const StoredModel& model) {
   ModelConfig size = model.config.size.resolved();
   bool answers = model.config.model == "bert_squad";
@@ -93,8 +102,21 @@ Json parse_config(const fs::path& path) {
   return config;
 }
 
+// A folder may hold the same weights in a form that is not read here.
+fs::path weights_in(const fs::path& source) {
+  if (!fs::is_directory(source)) return source;
+  fs::path path = source / "model.safetensors";
+  for (const char* other : {"model.safetensors.index.json", "pytorch_model.bin",
+                            "pytorch_model.bin.index.json", "tf_model.h5", "flax_model.msgpack"}) {
+    if (!fs::exists(path) && fs::exists(source / other))
+      throw Error("{}: expected all weights in one model.safetensors, got {}", source.string(),
+                  other);
+  }
+  return path;
+}
+
 // Only what sizes do not say, and what is computed otherwise here.
-void check_function(const Json& config, const fs::path& path) {
+void check_function(const Json& config, const fs::path& path, bool guesses_tokens) {
   auto expect = [&](const char* key, const Json& expected) {
     Json found = config.value(key, expected);
     if (found != expected)
@@ -105,15 +127,21 @@ void check_function(const Json& config, const fs::path& path) {
   expect("layer_norm_eps", kNormEpsilonOfBert);
   expect("position_embedding_type", "absolute");
   expect("type_vocab_size", 2);
+  if (guesses_tokens) expect("tie_word_embeddings", true);
+  expect("is_decoder", false);
+}
+
+int64_t size_of(const Json& theirs, const char* key, const fs::path& path) {
+  Json found = theirs.value(key, Json());
+  bool fits = found.is_number_unsigned() && found >= 1 && found <= kLargestSize;
+  if (!fits)
+    throw Error("{}: {}: expected a whole number from 1 to {}, got {}", path.string(), key,
+                kLargestSize, found.is_null() ? "none" : found.dump());
+  return found.get<int64_t>();
 }
 
 void take_sizes(TrainConfig& config, const Json& theirs, const fs::path& path) {
-  auto size = [&](const char* key) {
-    auto found = theirs.find(key);
-    if (found == theirs.end() || !found->is_number_integer())
-      throw Error("{}: expected a whole number '{}'", path.string(), key);
-    return found->get<int64_t>();
-  };
+  auto size = [&](const char* key) { return size_of(theirs, key, path); };
   config.size.width = size("hidden_size");
   config.size.depth = size("num_hidden_layers");
   config.size.heads = size("num_attention_heads");
@@ -141,6 +169,23 @@ const StoredTensor* find_tensor(const SafetensorsFile& file, const std::string& 
   return nullptr;
 }
 
+[[noreturn]] void complain_of_no_tensor(const SafetensorsFile& file, const std::string& name) {
+  throw Error("{}: expected a tensor '{}', and there is none", file.path().string(), name);
+}
+
+// As many as the config says, neither fewer nor more. Before a graph of them is made: a number that
+// is wrong may be of any size.
+void expect_layers(const SafetensorsFile& file, int64_t depth, const fs::path& config) {
+  auto weight_of = [](int64_t i) {
+    return fmt::format("bert.encoder.layer.{}.output.dense.weight", i);
+  };
+  if (find_tensor(file, weight_of(depth - 1)) == nullptr)
+    complain_of_no_tensor(file, weight_of(depth - 1));
+  if (find_tensor(file, weight_of(depth)) != nullptr)
+    throw Error("{}: num_hidden_layers: expected all layers of {}, got {} of them", config.string(),
+                file.path().string(), depth);
+}
+
 bool is_head(const BertName& name) {
   return !name.theirs.starts_with("bert.") || name.theirs.starts_with("bert.pooler");
 }
@@ -162,8 +207,7 @@ class Reader {
     const StoredTensor* tensor = find_tensor(file_, name.theirs);
     if (tensor == nullptr) {
       if (is_head(name)) return;
-      throw Error("{}: expected a tensor '{}', and there is none", file_.path().string(),
-                  name.theirs);
+      complain_of_no_tensor(file_, name.theirs);
     }
     const Shape& ours = shapes_.at(name.ours);
     Shape expected = their_shape(name, ours, static_cast<int64_t>(model_.vocabulary.known()));
@@ -205,6 +249,7 @@ class Reader {
 void write_transformers_bert(const fs::path& folder, const StoredModel& model,
                              const std::string& vocabulary, bool lower_case) {
   expect_bert(model.config);
+  if (!vocabulary.empty()) expect_vocabulary_of(model, vocabulary);
   ParameterValues plain = to_plain(model);
   std::map<std::string, Shape> shapes = parameter_shapes(model.config);
   std::vector<StoredTensor> tensors;
@@ -238,15 +283,16 @@ void write_transformers_bert(const fs::path& folder, const StoredModel& model,
 ReadBert read_transformers_bert(const fs::path& source, const TrainConfig& config,
                                 const Alignment& alignment) {
   expect_bert(config);
-  fs::path path = fs::is_directory(source) ? source / "model.safetensors" : source;
+  fs::path path = weights_in(source);
   fs::path config_path = path.parent_path() / "config.json";
   SafetensorsFile file(path);
   Json theirs = parse_config(config_path);
-  check_function(theirs, config_path);
+  check_function(theirs, config_path, config.model == "bert");
   ReadBert read{{.config = config, .vocabulary = {}, .alignment = alignment, .parameters = {}}, {}};
   StoredModel& model = read.model;
   take_sizes(model.config, theirs, config_path);
-  int64_t words = theirs.value("vocab_size", int64_t{0});
+  expect_layers(file, model.config.size.depth, config_path);
+  int64_t words = size_of(theirs, "vocab_size", config_path);
   model.vocabulary = Vocabulary::of_ids(words);
   model.config.tokens.kind = "ids";
   model.config.tokens.vocabulary = words;

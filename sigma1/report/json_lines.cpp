@@ -74,7 +74,7 @@ Json read_json_object(const fs::path& path) {
   Json object;
   try {
     object = Json::parse(read_file(path.string()));
-  } catch (const Json::parse_error& error) {
+  } catch (const Json::exception& error) {
     std::string_view text =
         error.what();  // "[json.exception.parse_error.101] parse error at line …"
     throw Error("{}: {}", path.string(), text.substr(text.find(' ') + 1));

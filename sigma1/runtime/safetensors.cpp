@@ -120,9 +120,11 @@ class Reader {
     uint64_t length = 0;
     std::memcpy(&length, bytes_.data(), kLengthBytes);
     if (length > kMaxHeaderBytes)
-      fail("expected a header of at most {} bytes, got one of {}", kMaxHeaderBytes, length);
+      fail("expected a safetensors file, with a header of at most {} bytes, got {}",
+           kMaxHeaderBytes, length);
     if (length > bytes_.size() - kLengthBytes)
-      fail("expected a header of {} bytes, got a file of {}", length, bytes_.size());
+      fail("expected a safetensors file with a header of {} bytes, got a file of {}", length,
+           bytes_.size());
     std::string_view text = bytes_.substr(kLengthBytes, length);
     data_ = bytes_.substr(kLengthBytes + length);
     if (!text.starts_with('{')) fail("expected a header that starts with '{{'");
@@ -130,8 +132,10 @@ class Reader {
     if (text.find('\0') != text.npos) fail("expected a JSON header, got one with a zero byte");
     try {
       return parse_header(text);
-    } catch (const Json::exception& cause) {
-      fail("expected a JSON header: {}", shorten(cause.what()));
+    } catch (const Json::parse_error& cause) {
+      fail("expected a JSON header, got damage at byte {} of it", cause.byte);
+    } catch (const Json::exception&) {
+      fail("expected a JSON header, got a number in it that is too large for any type");
     }
   }
 

@@ -69,7 +69,7 @@ size_t sample(const std::vector<float>& scores, double temperature, double unifo
 
 void generate(const Session& session, const GenerateOptions& options,
               const std::function<void(std::string_view)>& show) {
-  if (session.config().reads_pairs()) {
+  if (session.config().reads_pairs() || session.config().reads_questions()) {
     throw Error("expected a model that predicts what follows, char_lm or gpt, got {}",
                 session.config().model);
   }

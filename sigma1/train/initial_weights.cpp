@@ -24,6 +24,13 @@ std::map<std::string, double> factors_between(const StoredModel& from, const Tra
   return both;
 }
 
+// Of as many ids, or padded to as many, another vocabulary would give words each other's rows.
+void check_vocabulary(const Vocabulary& from, const Vocabulary& to, const std::string& init) {
+  if (from == to) return;
+  throw Error("init: expected the vocabulary of {}, {} {}s, got another of {} {}s", init,
+              from.known(), from.token_name(), to.known(), to.token_name());
+}
+
 void check_shapes(const StoredModel& from, const TrainConfig& to) {
   auto shapes_of = [](const TrainConfig& config) {
     std::map<std::string, Shape> shapes;
@@ -43,12 +50,16 @@ void check_shapes(const StoredModel& from, const TrainConfig& to) {
                   to_string(found->second), to.init);
   }
   if (!any) throw Error("init: expected weights of this model, got none in {}", to.init);
+  if (from.config.size.depth != to.size.depth)
+    throw Error("init: expected the {} layers of {}, got depth {}", from.config.size.depth, to.init,
+                to.size.depth);
 }
 
 }  // namespace
 
-InitialWeights::InitialWeights(const TrainConfig& config)
+InitialWeights::InitialWeights(const TrainConfig& config, const Vocabulary& vocabulary)
     : from_(read_model(find_checkpoint(config.init))) {
+  check_vocabulary(from_.vocabulary, vocabulary, config.init);
   check_shapes(from_, config);
   factors_ = factors_between(from_, config, from_.alignment);
 }

@@ -10,9 +10,9 @@ namespace sigma1 {
 
 class InitialWeights {
  public:
-  // config.init: a checkpoint, or a run's folder. Throws Error for a parameter of another shape,
-  // or when the models have none in common.
-  explicit InitialWeights(const TrainConfig& config);
+  // config.init: a checkpoint, or a run's folder. Throws Error for another vocabulary, another
+  // number of layers, a parameter of another shape, or when the models have none in common.
+  InitialWeights(const TrainConfig& config, const Vocabulary& vocabulary);
 
   // What residual layers weigh belongs to the weights. Empty where none were measured.
   const Alignment& alignment() const { return from_.alignment; }

@@ -1,6 +1,11 @@
 #include "sigma1/train/run_folder.h"
 
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
 #include <algorithm>
+#include <cerrno>
 
 #include "sigma1/base/error.h"
 #include "sigma1/base/file.h"
@@ -33,6 +38,19 @@ void make_folder(const fs::path& folder) {
   std::error_code failure;
   fs::create_directories(folder, failure);
   if (failure) throw Error("{}: cannot be made: {}", folder.string(), failure.message());
+}
+
+// Where a file system knows no locks there is nothing better to do than to go on.
+FolderLock::FolderLock(const fs::path& folder)
+    : file_(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)) {
+  if (file_ < 0 || ::flock(file_, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK) return;
+  ::close(file_);
+  throw Error("{}: expected a folder in which nobody trains, got one that another process is using",
+              folder.string());
+}
+
+FolderLock::~FolderLock() {
+  if (file_ >= 0) ::close(file_);
 }
 
 void check_writable(const fs::path& folder) {

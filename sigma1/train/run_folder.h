@@ -19,6 +19,21 @@ TrainConfig run_config(const std::filesystem::path& folder);
 // Throws Error for a folder that holds another run, or none to resume.
 void check_folder(const std::filesystem::path& folder, bool resume);
 void make_folder(const std::filesystem::path& folder);
+
+// While it lives, nobody else trains in this folder: processes that do not know each other, as srun
+// starts them without PMIx, would write over each other's files. The system lets go of it however
+// the process ends. Throws Error when another has it.
+class FolderLock {
+ public:
+  explicit FolderLock(const std::filesystem::path& folder);
+  ~FolderLock();
+  FolderLock(const FolderLock&) = delete;
+  FolderLock& operator=(const FolderLock&) = delete;
+
+ private:
+  int file_;
+};
+
 // Throws Error where no file can be written, the folder made if need be.
 void check_writable(const std::filesystem::path& folder);
 // Throws Error where less than this is free.

@@ -60,7 +60,7 @@ void Session::initialise() {
   dispatched_ = products_left_in_16_bits(config_, store_.device());
   leave_in_16_bits(config_, dispatched_);
   std::optional<InitialWeights> given;
-  if (!config_.init.empty()) given.emplace(config_);
+  if (!config_.init.empty()) given.emplace(config_, vocabulary_);
   // u-µP has its own rule of what residual layers weigh.
   bool is_unit = Method::parse(config_.method).kind == Method::Kind::unit;
   if (given) {

@@ -162,11 +162,13 @@ SquadAnswers answer_squad(const SquadFeatures& features, const TrainConfig& conf
 Corpus load_squad_corpus(const TrainConfig& config) {
   if (config.train_text.empty()) throw Error("train: expected SQuAD's JSON to train on");
   WordPiece pieces = squad_pieces(config);
-  SquadData train = load_squad(config.train_text);
+  SquadData train = load_squad_texts(config.train_text);
   SquadData valid =
-      config.valid_text.empty() ? take_last_articles(train) : load_squad(config.valid_text);
+      config.valid_text.empty() ? take_last_articles(train) : load_squad_texts(config.valid_text);
   if (valid.version != train.version)
     throw Error("valid: expected the version of {}, got another in {}", train.path, valid.path);
+  // Before hours of training, not after them.
+  if (valid.version == SquadVersion::v1_1) expect_answers_of_v1(valid);
   keep_first(valid, config.evaluate_limit == 0
                         ? 0
                         : std::max<int64_t>(config.evaluate_limit / config.size.time, 1));

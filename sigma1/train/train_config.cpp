@@ -218,7 +218,7 @@ std::string setting_text(std::string_view key, const Json& value) {
 Json parse_json(std::string_view json, const std::string& origin) {
   try {
     return Json::parse(json, nullptr, true, true);
-  } catch (const Json::parse_error& error) {
+  } catch (const Json::exception& error) {
     std::string_view text = error.what();  // "[json.exception.parse_error.101] parse error at …"
     throw Error("{}: {}", origin, text.substr(text.find(' ') + 1));
   }

@@ -101,10 +101,13 @@ void start_or_resume(std::optional<Session>& session, const TrainConfig& config,
 
 // `config` is what was asked for: how the session resolved it is in its checkpoints, but for the
 // ranks, which a run that goes on without any has to know.
-void prepare_folder(const Session& session, TrainConfig config, const RunOptions& options) {
+void prepare_folder(std::optional<FolderLock>& lock, const Session& session, TrainConfig config,
+                    const RunOptions& options) {
   bool begins = session.step() == 0;
   if (begins) check_probe(session, probe_of(session.config(), options));
   make_folder(options.folder);
+  lock.emplace(options.folder);
+  check_folder(options.folder, options.resume);  // another may have begun since
   fs::path checkpoints = checkpoint_folder(options.folder);
   try {
     check_writable(checkpoints);
@@ -304,9 +307,10 @@ RunResult train(const TrainConfig& config, const RunOptions& options, const Corp
     start_or_resume(session, config, options, corpus);
   });
   expect_the_same_everywhere(*session, corpus);
+  std::optional<FolderLock> lock;  // of the first rank, until the run ends
   together(ranks(), [&] {
     // Only now, when nothing can be wrong with the settings and texts any more.
-    if (ranks().rank() == 0) prepare_folder(*session, config, options);
+    if (ranks().rank() == 0) prepare_folder(lock, *session, config, options);
   });
   options.tell(memory_text(*session));
   if (std::string text = to_string(session->dispatched()); !text.empty()) options.tell(text);

@@ -46,6 +46,19 @@ TEST_F(FileTest, FailureNamesThePathAndKeepsNothingHalfWritten) {
   EXPECT_TRUE(fs::is_empty(folder_));
 }
 
+TEST_F(FileTest, TellsBeforeWhatWritingWould) {
+  std::string path = folder_ / "answers.json";
+  EXPECT_NO_THROW(expect_writable(path));
+  EXPECT_TRUE(fs::is_empty(folder_));
+  write_file(path, "first");
+  EXPECT_NO_THROW(expect_writable(path));
+  EXPECT_EQ(read_file(path), "first");
+  EXPECT_EQ(std::distance(fs::directory_iterator(folder_), {}), 1);
+  EXPECT_NO_THROW(expect_writable("/dev/null"));
+  EXPECT_THROW(expect_writable(folder_), Error);
+  EXPECT_THROW(expect_writable(folder_ / "missing" / "answers.json"), Error);
+}
+
 TEST_F(FileTest, WritesPiecesOneAfterTheOther) {
   std::string path = folder_ / "pieces";
   std::vector<std::string_view> pieces = {"one", "", "two"};

@@ -124,6 +124,9 @@ TEST_F(Bert, MistakesAreOneLine) {
                  {"none"});
   expect_mistake({"bert", "prepare", documents_, "--vocab", documents_, "--out", pairs_},
                  {"[UNK]"});
+  std::string unmasked = write("unmasked.txt", "[PAD]\n[UNK]\n[CLS]\n[SEP]\n");
+  expect_mistake({"bert", "prepare", documents_, "--vocab", unmasked, "--out", pairs_},
+                 {"unmasked.txt", "[MASK]"});
   expect_mistake(prepare({"--passes", "0"}), {"passes"});
   EXPECT_FALSE(std::filesystem::exists(pairs_));
   expect_mistake(pretrain("run"), {"pairs"});

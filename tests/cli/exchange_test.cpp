@@ -12,7 +12,8 @@ class Exchange : public TrainRun {
 };
 
 TEST_F(Exchange, ABertComesInAndGoesOutAsItWas) {
-  write_transformers_bert(path("theirs"), bert_example(bert_config("bert", "none")), "[UNK]\n");
+  write_transformers_bert(path("theirs"), bert_example(bert_config("bert", "none")),
+                          bert_vocabulary());
   for (const char* method : {"none", "unit"}) {
     std::string ours = path(std::string("ours_") + method),
                 back = path(std::string("to_") + method);
@@ -23,7 +24,7 @@ TEST_F(Exchange, ABertComesInAndGoesOutAsItWas) {
         run_program({"export", ours, "--vocab", path("theirs/vocab.txt"), "--out", back});
     ASSERT_EQ(out.exit_code, 0) << out.err;
     EXPECT_EQ(read_file(back + "/config.json"), read_file(path("theirs/config.json")));
-    EXPECT_EQ(read_file(back + "/vocab.txt"), "[UNK]\n");
+    EXPECT_EQ(read_file(back + "/vocab.txt"), bert_vocabulary());
     SafetensorsFile before(path("theirs/model.safetensors")), after(back + "/model.safetensors");
     ASSERT_EQ(before.tensors().size(), after.tensors().size());
     for (const StoredTensor& tensor : before.tensors()) {

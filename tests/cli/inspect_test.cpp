@@ -63,6 +63,9 @@ TEST(Inspect, WritesDotAndTimes) {
   EXPECT_NE(run.out.find("constrain"), std::string::npos) << run.err;
   EXPECT_GT(std::filesystem::file_size(path), 1000u);
   std::filesystem::remove(path);
+  nlohmann::json passes = json_from({"inspect", "transformer", "--time-passes"});
+  ASSERT_FALSE(passes.empty());
+  EXPECT_GE(passes[0]["milliseconds"], 0);
 }
 
 TEST(Inspect, ListsWhatRanksSendEachOther) {

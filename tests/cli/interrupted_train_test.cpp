@@ -73,6 +73,17 @@ TEST_F(InterruptedTrain, KilledAtAnyTimeItGoesOnWithTheSameBits) {
   }
 }
 
+// Both would write into its files, and both would say that all is well.
+TEST_F(InterruptedTrain, NobodyElseTrainsInItsFolder) {
+  RunningProgram program(train({"--steps", "1000000", "--set", "probe=none"}));
+  ASSERT_TRUE(wait_for_step(program, 30));
+  expect_mistake(resume(), {run(), "another process"});
+  program.send(SIGTERM);
+  EXPECT_EQ(program.wait().exit_code, 0);
+  RunningProgram next(resume());
+  ASSERT_TRUE(wait_for_step(next, steps_written() + 1));
+}
+
 // Products are moved to other formats at steps 10, 20 and so on.
 TEST_F(InterruptedTrain, KilledAroundADemotionItGoesOnWithTheSameBits) {
   Words settings = saturating();

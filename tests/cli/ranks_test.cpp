@@ -82,6 +82,19 @@ TEST_F(RankRuns, AUsersErrorIsToldOnce) {
 }
 
 // A step's batches are accumulate x ranks, by however many processes: the run may grow and shrink.
+// Of command lines that differ.
+TEST_F(RankRuns, WhatOneRankAloneFindsWrongIsToldByIt) {
+  Words words = mpirun(1, train());
+  words.insert(words.end(), {":", "-np", "1", SIGMA1_PROGRAM});
+  for (const std::string& word : train({"--nonsense"})) words.push_back(word);
+  ProgramResult result = run_any_program(words);
+  EXPECT_EQ(result.exit_code, 2);
+  std::vector<std::string> lines = lines_of(result.err);
+  ASSERT_EQ(lines.size(), 1U) << result.err;
+  EXPECT_TRUE(lines[0].starts_with("sigma1: rank 1: ")) << lines[0];
+  EXPECT_NE(lines[0].find("--nonsense"), std::string::npos) << lines[0];
+}
+
 TEST_F(RankRuns, ARunIsResumedByMoreAndFewerRanks) {
   Words settings{"--set", "precision=fp32", "accumulate=2", "shard=optimiser",
                  "checkpoint-every=5"};

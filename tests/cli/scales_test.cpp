@@ -213,6 +213,12 @@ TEST_F(Scales, ACheckpointKeepsWhatMadeIt) {
   expect_mistake({"scales", run(), "--text", write("other.txt", "the Ωmega")}, {"other.txt"});
 }
 
+// Random characters would be no sentences.
+TEST_F(Scales, BertNeedsPairsToRead) {
+  for (const char* command : {"scales", "doctor", "align"})
+    expect_mistake({command, "bert"}, {"--text", "sigma1 bert prepare", "got none"});
+}
+
 TEST_F(Scales, WritesAFigure) {
   std::string path = folder_ / "scales.svg";
   ASSERT_EQ(run_program(on_text({"--svg", path})).exit_code, 0);

@@ -100,6 +100,10 @@ TEST_F(SquadTraining, LearnsToAnswer) {
   EXPECT_NEAR(scores["f1"], trained["valid_f1"].get<double>(), 1e-9);
   EXPECT_NEAR(scores["exact_match"], trained["valid_exact_match"].get<double>(), 1e-9);
 
+  expect_mistake({"generate", run("squad")}, {"bert_squad"});
+  expect_mistake({"squad", "predict", valid_, "--checkpoint", run("squad"), "--out", run("x"),
+                  "--null-odds-out", run("y")},
+                 {"--null-odds-out", "valid.json", "1.1"});
   // A finished run has nothing to do, and knows its data.
   EXPECT_EQ(run_program(resume("squad")).exit_code, 0);
 }
@@ -134,8 +138,22 @@ TEST_F(SquadTraining, MistakesAreOneLine) {
   pretrain("none");
   expect_mistake({"squad", "train", train_, "--init", run("none"), "--vocab", vocabulary_},
                  {"none"});
-  expect_mistake(answer({"--set", "max-query=30"}), {"max-length", "30"});
+  expect_mistake(answer({"--set", "max-query=30"}), {"time: ", "max-query 30", "got 24"});
   expect_mistake(answer({"--set", "time=64"}), {"time", "40", "64"});
+  expect_mistake(
+      {"squad", "train", train_, "--valid", valid_, "--init", run("bert"), "--vocab", vocabulary_,
+       "--run", run("squad"), "--set", "time=24", "--set", "max-query=4", "--epochs", "1e300"},
+      {"--epochs", "1000000000 steps", "1e+300"});
+  nlohmann::json unanswered = questions(10, 100);
+  unanswered["data"][0]["paragraphs"][7]["qas"][0]["answers"].clear();
+  write("valid.json", unanswered.dump());
+  expect_mistake(answer(), {"valid.json", "'T'", "'107'", "answer"});
+  EXPECT_FALSE(std::filesystem::exists(run("squad")));
+  // None of the files where one cannot be written.
+  expect_mistake({"squad", "predict", valid_, "--checkpoint", run("bert"), "--out", run("x"),
+                  "--best-out", run("nowhere") / "best.json"},
+                 {"nowhere/best.json"});
+  EXPECT_FALSE(std::filesystem::exists(run("x")));
   expect_mistake({"squad", "predict", valid_, "--checkpoint", run("bert"), "--out", run("x")},
                  {"bert_squad", "'bert'"});
 }

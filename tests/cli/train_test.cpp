@@ -87,6 +87,10 @@ TEST_F(TrainCommand, ListsItsKeys) {
     });
     EXPECT_TRUE(listed) << key.name;
   }
+  nlohmann::json keys = json_from({"train", "--keys"});
+  ASSERT_EQ(keys.size(), config_keys().size());
+  EXPECT_EQ(keys[0]["key"], "model");
+  EXPECT_EQ(keys[0]["default"], "char_lm");
 }
 
 TEST_F(TrainCommand, TakesAConfigAndSettingsOverItInAnyOrderOfModelAndSizes) {

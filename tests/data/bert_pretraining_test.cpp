@@ -120,6 +120,17 @@ TEST_F(BertPairs, DamagedFilesAreRefused) {
   EXPECT_NO_THROW(BertInstances{path});
 }
 
+// Whole to the last bit, and still no vocabulary's.
+TEST_F(BertPairs, SpecialTokensAreOfTheVocabulary) {
+  std::string path = (folder_ / "pairs").string();
+  auto records = bert_records(numbered(40), kSpecial, {.time = kTime});
+  BertSpecialTokens special = kSpecial;
+  special.mask = kVocabulary;
+  write_bert_instances(path, {static_cast<uint32_t>(kTime), kVocabulary, special}, records);
+  std::string error = error_of([&] { BertInstances{path}; });
+  EXPECT_NE(error.find("special tokens"), std::string::npos) << error;
+}
+
 TEST(BertOrder, IsAPermutationOfItsOwnEachPass) {
   for (int64_t count : {1, 2, 3, 10, 64, 1000}) {
     std::set<int64_t> places;

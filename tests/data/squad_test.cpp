@@ -61,11 +61,24 @@ TEST_F(Squad, NamesArticleAndQuestionOfWhatIsWrong) {
                {"'T'", "'paragraphs'"});
 }
 
+TEST_F(Squad, AModelNeedsContextsAndQuestions) {
+  auto data = [](const std::string& paragraph) {
+    return R"({"version": "1.1", "data": [{"title": "One", "paragraphs": [)" + paragraph + "]}]}";
+  };
+  std::string asked = R"({"context": "", "qas": [{"id": "q7", "question": "", "answers": []}]})";
+  EXPECT_EQ(load_squad_texts(write("whole.json", data(asked))).articles.size(), 1u);
+  std::string no_context = R"({"qas": []})";
+  std::string no_question = R"({"context": "C", "qas": [{"id": "q7", "answers": []}]})";
+  expect_error(load_squad_texts, data(no_context), {"article 1 'One'", "'context'", "none"});
+  expect_error(load_squad_texts, data(no_question), {"'One', question 'q7'", "'question'"});
+}
+
 TEST_F(Squad, NamesWhatIsNoData) {
   expect_error(load_squad, "[1, 2]", {"an object", "array"});
   expect_error(load_squad, R"({"data": []})", {"'version'"});
   expect_error(load_squad, R"({"version": "3", "data": []})", {"'3'"});
   expect_error(load_squad, R"({"version": "1.1", "data": [)", {"JSON", "byte"});
+  expect_error(load_squad, R"({"version": 1e400, "data": []})", {"JSON", "a number"});
 }
 
 TEST_F(Squad, ReadsPredictionsInOrderAndTheLastOfTwo) {

@@ -4,6 +4,11 @@
 #include "sigma1/train/session.h"
 
 namespace sigma1 {
+namespace {
+
+constexpr int64_t kWords = 50;
+
+}  // namespace
 
 TrainConfig bert_config(const std::string& model, const std::string& method,
                         const std::string& scheme) {
@@ -26,7 +31,6 @@ TrainConfig bert_config(const std::string& model, const std::string& method,
 }
 
 StoredModel bert_example(const TrainConfig& config, const Alignment& alignment) {
-  constexpr int64_t kWords = 50;
   StoredModel model{.config = config,
                     .vocabulary = Vocabulary::of_ids(kWords),
                     .alignment = alignment,
@@ -40,6 +44,12 @@ StoredModel bert_example(const TrainConfig& config, const Alignment& alignment) 
       numbers.push_back(static_cast<float>(start[i] + 0.1 * noise[i]));
   }
   return model;
+}
+
+std::string bert_vocabulary() {
+  std::string lines = "[UNK]\n";
+  for (int64_t i = 1; i < kWords; ++i) lines += "word" + std::to_string(i) + "\n";
+  return lines;
 }
 
 Bindings bert_inputs(const Graph& graph, int64_t words) {

@@ -16,6 +16,9 @@ TrainConfig bert_config(const std::string& model, const std::string& method,
 // Parameters about as large as the method's start, none of them as it starts.
 StoredModel bert_example(const TrainConfig& config, const Alignment& alignment = {});
 
+// A vocab.txt of as many tokens as the example has.
+std::string bert_vocabulary();
+
 // Batches in which the second sequence is shorter.
 Bindings bert_inputs(const Graph& graph, int64_t words);
 

@@ -97,13 +97,13 @@ TEST_F(TransformersBert, AlignedJoinsAreFoldedToo) {
 }
 
 TEST_F(TransformersBert, WritesWhatTransformersLooksFor) {
-  write_transformers_bert(folder(), bert_example(bert_config("bert", "unit")), "[PAD]\n[UNK]\n",
+  write_transformers_bert(folder(), bert_example(bert_config("bert", "unit")), bert_vocabulary(),
                           false);
   auto config = nlohmann::json::parse(read_file(folder() / "config.json"));
   EXPECT_EQ(config["architectures"][0], "BertForPreTraining");
   EXPECT_EQ(config["vocab_size"], kWords);
   EXPECT_EQ(config["max_position_embeddings"], 9);
-  EXPECT_EQ(read_file(folder() / "vocab.txt"), "[PAD]\n[UNK]\n");
+  EXPECT_EQ(read_file(folder() / "vocab.txt"), bert_vocabulary());
   auto tokenizer = nlohmann::json::parse(read_file(folder() / "tokenizer_config.json"));
   EXPECT_EQ(tokenizer["do_lower_case"], false);
   SafetensorsFile file(folder() / "model.safetensors");
@@ -112,6 +112,13 @@ TEST_F(TransformersBert, WritesWhatTransformersLooksFor) {
   EXPECT_EQ(file.at("bert.encoder.layer.0.attention.self.key.weight").shape, (Shape{12, 12}));
   EXPECT_EQ(file.at("bert.embeddings.word_embeddings.weight").shape, (Shape{kWords, 12}));
   EXPECT_EQ(file.at("cls.seq_relationship.weight").shape, (Shape{2, 12}));
+}
+
+TEST_F(TransformersBert, TakesNoOthersVocabulary) {
+  StoredModel model = bert_example(bert_config("bert", "unit"));
+  std::string error = error_of([&] { write_transformers_bert(folder(), model, "[UNK]\n"); });
+  EXPECT_NE(error.find("expected the 50 tokens of the model, got 1"), std::string::npos) << error;
+  EXPECT_FALSE(std::filesystem::exists(folder()));
 }
 
 TEST_F(TransformersBert, PaddingOfTheVocabularyIsNeverLikely) {
@@ -160,8 +167,18 @@ TEST_F(TransformersBert, SaysWhatDoesNotFit) {
   };
   EXPECT_NE(with("hidden_act", "relu").find("hidden_act"), std::string::npos);
   EXPECT_NE(with("layer_norm_eps", 1e-5).find("layer_norm_eps"), std::string::npos);
+  EXPECT_NE(with("tie_word_embeddings", false).find("tie_word_embeddings"), std::string::npos);
+  EXPECT_NE(with("is_decoder", true).find("is_decoder"), std::string::npos);
   EXPECT_NE(with("intermediate_size", 21).find("intermediate.dense"), std::string::npos);
-  EXPECT_NE(with("hidden_size", "wide").find("hidden_size"), std::string::npos);
+  for (const char* size : {"hidden_size", "num_attention_heads", "vocab_size"}) {
+    for (const nlohmann::json& value :
+         {nlohmann::json("wide"), nlohmann::json(0), nlohmann::json(-8),
+          nlohmann::json(uint64_t{1} << 63), nlohmann::json()}) {
+      EXPECT_NE(with(size, value).find(size), std::string::npos) << size << value;
+    }
+  }
+  EXPECT_NE(with("num_hidden_layers", 1).find("num_hidden_layers"), std::string::npos);
+  EXPECT_NE(with("num_hidden_layers", 1 << 23).find("layer.8388607"), std::string::npos);
   write_file(folder() / "config.json", settings.dump());
   rewrite([](std::vector<StoredTensor>& tensors) {
     std::erase_if(tensors, [](const auto& t) { return t.name.ends_with("output.dense.bias"); });
@@ -169,6 +186,17 @@ TEST_F(TransformersBert, SaysWhatDoesNotFit) {
   EXPECT_NE(import_error(config).find("output.dense.bias"), std::string::npos);
   TrainConfig other;
   EXPECT_NE(import_error(other).find("char_lm"), std::string::npos);
+}
+
+TEST_F(TransformersBert, SaysInWhatFormWeightsAre) {
+  TrainConfig config = bert_config("bert", "unit");
+  write_transformers_bert(folder(), bert_example(config));
+  write_file(folder() / "pytorch_model.bin", "PK");
+  EXPECT_NO_THROW(read_transformers_bert(folder(), config));
+  std::filesystem::remove(folder() / "model.safetensors");
+  EXPECT_NE(import_error(config).find("got pytorch_model.bin"), std::string::npos);
+  write_file(folder() / "model.safetensors.index.json", "{}");
+  EXPECT_NE(import_error(config).find("got model.safetensors.index.json"), std::string::npos);
 }
 
 TEST_F(TransformersBert, ACheckpointIsReadBack) {

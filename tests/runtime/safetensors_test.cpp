@@ -124,6 +124,9 @@ TEST_F(Safetensors, SaysWhatIsWrong) {
     std::string complaint = complaint_about(header, data);
     EXPECT_EQ(complaint, path_.string() + ": " + said);
   };
+  expect("{\"a\":\xff}", "", "expected a JSON header, got damage at byte 6 of it");
+  expect("{\"a\":1e400}", "",
+         "expected a JSON header, got a number in it that is too large for any type");
   auto tensor = [](const std::string& dtype, const std::string& shape, const std::string& offsets) {
     return R"("a":{"dtype":)" + dtype + R"(,"shape":)" + shape + R"(,"data_offsets":)" + offsets +
            "}";
@@ -157,6 +160,13 @@ TEST_F(Safetensors, SaysWhatIsWrong) {
          "damaged: expected crc32c 00000001, got 00000000");
   expect(R"({"__metadata__":{"crc32c":"00000000"}})", "",
          "damaged: expected a header_crc32c, got none");
+}
+
+TEST_F(Safetensors, AnotherKindOfFileIsToldSo) {
+  for (const char* other : {"", "PK", "{\"model_type\": \"bert\"}", "sigma1bp and more"}) {
+    std::string complaint = complaint_about_bytes(other);
+    EXPECT_NE(complaint.find("expected a safetensors file"), std::string::npos) << complaint;
+  }
 }
 
 TEST_F(Safetensors, OverlapsAndGapsAreErrors) {

@@ -26,11 +26,13 @@ class InitialWeightsTest : public TemporaryFolderTest {
       names.push_back(graph->node(parameter.node).name);
       store.create(names.back(), parameter.type(), storage_cast("fp32"));
     }
-    InitialWeights(config).write(store, names);
+    InitialWeights(config, vocabulary_).write(store, names);
     ParameterValues values;
     for (const std::string& name : names) values[name] = store.read(name);
     return values;
   }
+
+  Vocabulary vocabulary_ = Vocabulary::of_ids(50);  // the example's
 };
 
 void expect_near(const std::vector<float>& expected, const std::vector<float>& found,
@@ -69,7 +71,14 @@ TEST_F(InitialWeightsTest, SaysWhatDoesNotFit) {
   EXPECT_NE(error_of([&] { taken(wider, from); }).find("ffn"), std::string::npos);
   TrainConfig deeper = bert_config("bert", "unit");
   deeper.size.depth = 3;
-  EXPECT_NE(error_of([&] { taken(deeper, from); }).find("same layers"), std::string::npos);
+  EXPECT_NE(error_of([&] { taken(deeper, from); }).find("2 layers"), std::string::npos);
+  // A task's encoder would start with a layer that nobody trained.
+  deeper = bert_config("bert_squad", "unit");
+  deeper.size.depth = 3;
+  EXPECT_NE(error_of([&] { taken(deeper, from); }).find("2 layers"), std::string::npos);
+  vocabulary_ = Vocabulary::of_ids(51);  // of as many rows as 50
+  EXPECT_NE(error_of([&] { taken(bert_config("bert", "unit"), from); }).find("50 tokens"),
+            std::string::npos);
 }
 
 }  // namespace

@@ -146,6 +146,8 @@ TEST(TrainConfig, BrokenJsonIsNamedWithItsPlace) {
       error_of([] { TrainConfig::from_json("{\"depth\": 3\n\"width\": 4}", "a.json"); });
   EXPECT_TRUE(message.starts_with("a.json: ")) << message;
   EXPECT_TRUE(says(message, "line 2")) << message;
+  message = error_of([] { TrainConfig::from_json("{\"rate\": 1e400}", "a.json"); });
+  EXPECT_TRUE(message.starts_with("a.json: ") && says(message, "1e400")) << message;
   for (const char* json : {"[]", "3", "\"depth\"", "null"}) {
     EXPECT_TRUE(says(error_of([&] { TrainConfig::from_json(json, "a.json"); }),
                      "a.json: expected a JSON object"));

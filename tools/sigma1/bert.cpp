@@ -2,6 +2,7 @@
 #include <optional>
 
 #include "sigma1/base/error.h"
+#include "sigma1/base/file.h"
 #include "sigma1/base/parallel.h"
 #include "sigma1/data/bert_pretraining.h"
 #include "sigma1/data/text_file.h"
@@ -59,6 +60,7 @@ Counts counts_of(const std::vector<BertDocument>& documents, const std::vector<u
 void prepare(Options options) {
   set_thread_count(options.threads);
   if (options.seed < 0) throw Error("--seed: expected 0 or more, got {}", options.seed);
+  expect_writable(options.out);
   options.preparation.seed = static_cast<uint64_t>(options.seed);
   WordPiece pieces = WordPiece::load(options.vocabulary,
                                      options.cased ? LetterCase::as_written : LetterCase::lower);

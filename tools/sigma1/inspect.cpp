@@ -100,7 +100,13 @@ std::string json_of(const Graph& graph, const CutMarks& marks,
   return json.dump(2) + "\n";
 }
 
-void print_timings(const std::vector<PassTiming>& timings) {
+void print_timings(const std::vector<PassTiming>& timings, bool as_json) {
+  if (as_json) {
+    auto passes = nlohmann::ordered_json::array();
+    for (const PassTiming& timing : timings)
+      passes.push_back({{"pass", timing.name}, {"milliseconds", timing.milliseconds}});
+    return print_json(passes);
+  }
   Table table({"pass", "ms"});
   for (const PassTiming& timing : timings) {
     table.add({timing.name, fmt::format("{:.3f}", timing.milliseconds)});
@@ -116,7 +122,7 @@ void run(const Options& options) {
   std::vector<PassTiming> timings = compile(graph, options);
   CutMarks marks = cut_marks(graph);
   if (!options.dot.empty()) write_file(options.dot, to_dot(graph, marks));
-  if (options.time_passes) return print_timings(timings);
+  if (options.time_passes) return print_timings(timings, options.json);
   std::vector<CollectiveCost> costs = collectives(graph, options);
   fmt::print("{}", options.json ? json_of(graph, marks, costs) : to_text(graph, marks));
   if (!options.json) print_collectives(costs);

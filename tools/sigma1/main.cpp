@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <chrono>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <exception>
 #include <new>
@@ -32,11 +33,14 @@ int complain(int exit_code, std::string text) {
   std::fflush(stdout);
   if (launched_rank() == 0) {
     fmt::print(stderr, "sigma1: {}\n", text);
-  } else {
-    // One rank tells what all find wrong. It must not be ended, as a launcher does when another has
-    // left with an error, before it could.
-    std::this_thread::sleep_for(std::chrono::seconds(2));
+    return exit_code;
   }
+  // One rank tells what all find wrong. It must not be ended, as a launcher does when another has
+  // left with an error, before it could.
+  std::this_thread::sleep_for(std::chrono::seconds(2));
+  // mpirun ends all once the first has left: it has not, so that only this one finds it wrong.
+  if (std::getenv("OMPI_COMM_WORLD_RANK"))
+    fmt::print(stderr, "sigma1: rank {}: {}\n", launched_rank(), text);
   return exit_code;
 }
 

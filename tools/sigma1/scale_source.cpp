@@ -36,7 +36,7 @@ void add_text_option(CLI::App& command, SettingOptions& settings) {
   command.add_option_function<std::string>(
       "--text",
       [&settings](const std::string& path) { settings.changes.push_back("train=" + path); },
-      "Text to read; without one, random characters");
+      "Text to read, or what BERT reads; without one, random characters, but for BERT");
 }
 
 ScaleSource::ScaleSource(const std::string& name, const SettingOptions& settings,
@@ -65,7 +65,14 @@ ScaleSource::ScaleSource(const std::string& name, const SettingOptions& settings
 }
 
 Corpus ScaleSource::load_text(bool is_runs_own) const {
-  if (config_.reads_pairs() || config_.reads_questions()) return load_corpus(config_, "");
+  if (config_.reads_pairs() || config_.reads_questions()) {
+    if (config_.train_text.empty()) {
+      throw Error("--text: expected {}, which model {} reads, got none",
+                  config_.reads_pairs() ? "a file of `sigma1 bert prepare`" : "SQuAD's JSON",
+                  config_.model);
+    }
+    return load_corpus(config_, "");
+  }
   if (config_.train_text.empty()) {
     return random_corpus(config_.size.vocabulary, kRandomTokens,
                          static_cast<uint64_t>(config_.seed));

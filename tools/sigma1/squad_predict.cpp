@@ -43,6 +43,9 @@ class Asker : public BatchSource {
 
 void run(const Options& options) {
   set_thread_count(options.threads);
+  for (const std::string* path : {&options.out, &options.best_out, &options.odds_out}) {
+    if (!path->empty()) expect_writable(*path);
+  }
   Session session(open_model(options.source), nullptr, find_device(options.device));
   TrainConfig config = session.config();
   if (config.model != "bert_squad")
@@ -53,8 +56,11 @@ void run(const Options& options) {
   if (pieces.size() != session.vocabulary().known())
     throw Error("--vocab: expected the {} tokens of the model, got {} in {}",
                 session.vocabulary().known(), pieces.size(), config.vocab_file);
-  SquadFeatures features =
-      make_squad_features(load_squad(options.data), pieces, squad_options(config));
+  SquadData data = load_squad_texts(options.data);
+  if (data.version == SquadVersion::v1_1 && !options.odds_out.empty())
+    throw Error("--null-odds-out: expected data of version 2.0, got {} of version 1.1",
+                options.data);
+  SquadFeatures features = make_squad_features(data, pieces, squad_options(config));
   Asker asker(features, options.prediction);
   ProgressLine progress(stderr);
   session.evaluate(asker,

@@ -58,10 +58,16 @@ TrainConfig config_of(const Options& options) {
 }
 
 void set_steps(TrainConfig& config, const Options& options, const SquadCounts& counts) {
-  double batches = options.epochs * static_cast<double>(counts.windows) /
-                   static_cast<double>(config.size.batch * config.parts());
-  if (!options.settings.given("steps"))
-    config.steps = std::max<int64_t>(1, std::llround(std::ceil(batches)));
+  constexpr double kMostSteps = 1e9;
+  double steps_of_epoch =
+      static_cast<double>(counts.windows) / static_cast<double>(config.size.batch * config.parts());
+  double steps = std::ceil(options.epochs * steps_of_epoch);
+  if (!options.settings.given("steps")) {
+    if (steps > kMostSteps)
+      throw Error("--epochs: expected at most {:.0f}, which take {:.0f} steps, got {}",
+                  kMostSteps / steps_of_epoch, kMostSteps, options.epochs);
+    config.steps = std::max<int64_t>(1, std::llround(steps));
+  }
   if (!options.settings.given("warmup")) config.warmup = config.steps / 10;
 }
 
@@ -71,22 +77,23 @@ void tell(const SquadCounts& counts, int64_t steps) {
                counts.questions, steps);
   }
   if (counts.left_out > 0)
-    fmt::print(stderr, "sigma1: {} questions are left out: no answer stands where it should\n",
-               counts.left_out);
+    fmt::print(stderr, "sigma1: left out, as no answer stands where it should: {} question{}\n",
+               counts.left_out, counts.left_out == 1 ? "" : "s");
 }
 
 void run_rank(const Options& options) {
   TrainConfig config;
   Corpus corpus;
+  SquadCounts counts;
   together(ranks(), [&] {
     use_threads(options.training);
     config = config_of(options);
     config.begin_with(ranks().size());
     config.check();
     corpus = load_squad_corpus(config);
+    counts = count_squad(corpus);
+    set_steps(config, options, counts);
   });
-  SquadCounts counts = count_squad(corpus);
-  set_steps(config, options, counts);
   if (ranks().rank() == 0) tell(counts, config.steps);
   run_training(config, options.training, &corpus);
 }

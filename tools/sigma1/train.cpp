@@ -17,9 +17,17 @@ struct Options {
   bool keys = false;
 };
 
-void print_keys() {
-  Table table({"key", "default", "what it is"});
+void print_keys(bool as_json) {
   nlohmann::ordered_json defaults = nlohmann::ordered_json::parse(TrainConfig().to_json());
+  if (as_json) {
+    auto keys = nlohmann::ordered_json::array();
+    for (const ConfigKey& key : config_keys()) {
+      std::string name(key.name);
+      keys.push_back({{"key", name}, {"default", defaults[name]}, {"help", key.help}});
+    }
+    return print_json(keys);
+  }
+  Table table({"key", "default", "what it is"});
   for (const ConfigKey& key : config_keys()) {
     const auto& value = defaults[std::string(key.name)];
     table.add({std::string(key.name), value.is_string() ? value.get<std::string>() : value.dump(),
@@ -46,7 +54,7 @@ TrainConfig resumed_config(const Options& options) {
 }
 
 void run(const Options& options) {
-  if (options.keys) return print_keys();
+  if (options.keys) return print_keys(options.training.json);
   run_ranks([&] {
     TrainConfig config;
     together(ranks(), [&] {
