@@ -250,7 +250,7 @@ class Run {
     progress_->update({.step = step,
                        .total = config_.steps,
                        .loss = loss,
-                       .bits_per_character = loss / std::numbers::ln2,
+                       .bits_per_character = corpus_.source ? NAN : loss / std::numbers::ln2,
                        .tokens_per_second = tokens / seconds,
                        .seconds_left = per_step * static_cast<double>(config_.steps - step),
                        .share_of_floor = floor_ / seconds});

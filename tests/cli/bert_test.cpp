@@ -87,6 +87,14 @@ TEST_F(Bert, IsPretrainedAndResumed) {
 }
 
 // Aligned, scaled and in FP8, it is the same model as an ordinary one for others.
+// Its losses are of masked words: bits per character mean nothing.
+TEST_F(Bert, ShowsItsProgress) {
+  ASSERT_EQ(run_program(prepare()).exit_code, 0);
+  std::string shown = printed_on_terminal(pretrain("shown", {"--set", "steps=3"}));
+  EXPECT_NE(shown.find("step 3/3  loss "), std::string::npos) << shown;
+  EXPECT_EQ(shown.find("bpc"), std::string::npos) << shown;
+}
+
 TEST_F(Bert, GoesOutAndComesBackTheSame) {
   ASSERT_EQ(run_program(prepare()).exit_code, 0);
   ASSERT_EQ(run_program(pretrain("run", {"--valid", pairs_})).exit_code, 0);

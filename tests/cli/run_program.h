@@ -43,6 +43,9 @@ ProgramResult run_program(const std::vector<std::string>& arguments, const std::
 // A program by its path, as another that runs ours.
 ProgramResult run_any_program(const std::vector<std::string>& words);
 
+// Ours on a terminal, which takes both its streams.
+std::string printed_on_terminal(const std::vector<std::string>& arguments);
+
 // Sends the signal as soon as `ready` says so, or never, when the program ends before.
 ProgramResult signal_program(const std::vector<std::string>& arguments, int signal,
                              const std::function<bool()>& ready);

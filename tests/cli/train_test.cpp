@@ -23,6 +23,13 @@ TEST_F(TrainCommand, TellsTheResult) {
   EXPECT_EQ(lines_of(result.out).size(), 2U);
 }
 
+TEST_F(TrainCommand, ShowsProgressOnATerminal) {
+  std::string shown = printed_on_terminal(train());
+  EXPECT_NE(shown.find("step 20/20  loss "), std::string::npos) << shown;
+  EXPECT_NE(shown.find("  bpc "), std::string::npos) << shown;
+  EXPECT_NE(shown.find(" tokens/s"), std::string::npos) << shown;
+}
+
 TEST_F(TrainCommand, TellsTheResultAsJson) {
   nlohmann::json result = json_from(train());
   EXPECT_EQ(result["run"], run().string());
