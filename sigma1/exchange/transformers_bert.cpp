@@ -1,5 +1,6 @@
 #include "sigma1/exchange/transformers_bert.h"
 
+#include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -215,6 +216,10 @@ class Reader {
       throw Error("{}: {}: expected {}, got {}", file_.path().string(), tensor->name,
                   to_string(expected), to_string(tensor->shape));
     std::vector<float> theirs = tensor_numbers(*tensor, file_.path().string());
+    auto odd = std::ranges::find_if_not(theirs, [](float x) { return std::isfinite(x); });
+    if (odd != theirs.end())
+      throw Error("{}: {}: expected finite numbers, got {} as number {}", file_.path().string(),
+                  tensor->name, *odd, odd - theirs.begin());
     std::vector<float>& numbers = plain_[name.ours];
     bool padded = ours.size() == 1 && name.by_word;
     numbers.resize(static_cast<size_t>(element_count(ours)), padded ? kNeverLikely : 0);

@@ -54,6 +54,7 @@ TEST_F(Exchange, MistakesAreOneLine) {
   expect_mistake({"export", path("nowhere"), "--out", path("out")}, {"nowhere"});
   expect_mistake({"import", path("nowhere"), "--out", path("out")}, {"nowhere"});
   expect_mistake({"import", path("nowhere"), "--model", "gpt", "--out", path("out")}, {"'gpt'"});
+  expect_mistake({"import", path("nowhere"), "--out", run()}, {"--out", "without checkpoints"});
 }
 
 }  // namespace

@@ -188,6 +188,22 @@ TEST_F(TransformersBert, SaysWhatDoesNotFit) {
   EXPECT_NE(import_error(other).find("char_lm"), std::string::npos);
 }
 
+TEST_F(TransformersBert, TakesNoNumbersThatAreNone) {
+  TrainConfig config = bert_config("bert", "unit");
+  write_transformers_bert(folder(), bert_example(config));
+  std::vector<float> odd{0, 0, NAN};
+  rewrite([&](std::vector<StoredTensor>& tensors) {
+    StoredTensor& tensor = *std::ranges::find_if(
+        tensors, [](const auto& t) { return t.name.ends_with("LayerNorm.bias"); });
+    odd.resize(static_cast<size_t>(element_count(tensor.shape)));
+    tensor.data = std::as_bytes(std::span(odd));
+  });
+  std::string told = import_error(config);
+  EXPECT_NE(told.find("LayerNorm.bias: expected finite numbers, got nan as number 2"),
+            std::string::npos)
+      << told;
+}
+
 TEST_F(TransformersBert, SaysInWhatFormWeightsAre) {
   TrainConfig config = bert_config("bert", "unit");
   write_transformers_bert(folder(), bert_example(config));

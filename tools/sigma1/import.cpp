@@ -3,6 +3,8 @@
 
 #include "sigma1/base/error.h"
 #include "sigma1/exchange/transformers_bert.h"
+#include "sigma1/train/checkpoints.h"
+#include "sigma1/train/run_folder.h"
 #include "tools/sigma1/commands.h"
 #include "tools/sigma1/settings.h"
 
@@ -15,6 +17,10 @@ struct Options {
 };
 
 void run(Options options) {
+  // A run that a checkpoint of no steps is put into would be taken to have gone back to it.
+  if (has_checkpoint(options.out) || has_checkpoint(checkpoint_folder(options.out)))
+    throw Error("--out {}: expected a folder without checkpoints, got one that has some",
+                options.out);
   options.settings.changes.insert(options.settings.changes.begin(), "model=" + options.model);
   ReadBert read = read_transformers_bert(options.source, read_settings(options.settings));
   write_model(options.out, read.model);
