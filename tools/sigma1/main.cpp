@@ -1,6 +1,8 @@
 // The command line: hands argv to the subcommand it names and turns failure into one line on
 // stderr and an exit code: 2 for what the user can mend, 70 for a bug of ours.
+#include <fcntl.h>
 #include <fmt/ranges.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -9,6 +11,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <exception>
+#include <iostream>
 #include <new>
 #include <string>
 #include <system_error>
@@ -28,11 +31,23 @@ namespace {
 
 constexpr int kUserError = 2, kInternalError = 70;
 
+// The next file to be opened would get the number of a stream that is closed, and be printed into.
+void fill_closed_streams() {
+  for (int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
+    if (::fcntl(stream, F_GETFD) >= 0) continue;
+    // What is printed as a result is lost, and must still be told as that: nothing can be written.
+    ::open("/dev/null", stream == STDERR_FILENO ? O_WRONLY : O_RDONLY);
+  }
+}
+
+// Nobody is left to be told where even this fails, but the exit code holds.
+void print_to_stderr(const std::string& line) { std::fputs(line.c_str(), stderr); }
+
 int complain(int exit_code, std::string text) {
   std::ranges::replace(text, '\n', ' ');  // one line, whatever was typed
   std::fflush(stdout);
   if (launched_rank() == 0) {
-    fmt::print(stderr, "sigma1: {}\n", text);
+    print_to_stderr(fmt::format("sigma1: {}\n", text));
     return exit_code;
   }
   // One rank tells what all find wrong. It must not be ended, as a launcher does when another has
@@ -40,7 +55,7 @@ int complain(int exit_code, std::string text) {
   std::this_thread::sleep_for(std::chrono::seconds(2));
   // mpirun ends all once the first has left: it has not, so that only this one finds it wrong.
   if (std::getenv("OMPI_COMM_WORLD_RANK"))
-    fmt::print(stderr, "sigma1: rank {}: {}\n", launched_rank(), text);
+    print_to_stderr(fmt::format("sigma1: rank {}: {}\n", launched_rank(), text));
   return exit_code;
 }
 
@@ -108,7 +123,18 @@ void check_first_word(const CLI::App& app, int argc, char** argv) {
               nearest.empty() ? "" : fmt::format(" (did you mean {}?)", nearest));
 }
 
+void parse(CLI::App& app, std::vector<std::string>& arguments) {
+  try {
+    app.parse(arguments);
+  } catch (const CLI::Success& asked_for) {  // --help and --version arrive as exceptions too
+    app.exit(asked_for);
+    std::cout.flush();  // what it prints to
+    if (!std::cout) throw Error("cannot write to standard output: {}", std::strerror(errno));
+  }
+}
+
 int run(int argc, char** argv) {
+  fill_closed_streams();
   CLI::App app("sigma1: training in FP16 and FP8 out of the box, by unit scaling");
   app.name("sigma1");
   add_commands(app);
@@ -119,12 +145,10 @@ int run(int argc, char** argv) {
     std::vector<std::string> arguments(std::make_reverse_iterator(argv + argc),
                                        std::make_reverse_iterator(argv + 1));
     std::erase(arguments, "--");
-    app.parse(arguments);
+    parse(app, arguments);
     finish_output();
     return 0;
   } catch (const CLI::ParseError& error) {
-    bool asked_for = error.get_exit_code() == 0;  // --help and --version arrive as exceptions too
-    if (asked_for) return app.exit(error);
     return complain(kUserError, fmt::format("{} (see --help)", error.what()));
   } catch (const Told& told) {
     return told.exit_code;
