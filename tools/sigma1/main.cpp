@@ -5,14 +5,17 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cctype>
 #include <cerrno>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <exception>
+#include <filesystem>
 #include <iostream>
 #include <new>
+#include <span>
 #include <string>
 #include <system_error>
 #include <thread>
@@ -44,7 +47,9 @@ void fill_closed_streams() {
 void print_to_stderr(const std::string& line) { std::fputs(line.c_str(), stderr); }
 
 int complain(int exit_code, std::string text) {
-  std::ranges::replace(text, '\n', ' ');  // one line, whatever was typed
+  // One line, whatever was typed or read, and nothing that a terminal would obey.
+  std::ranges::replace_if(
+      text, [](unsigned char c) { return std::iscntrl(c) != 0; }, ' ');
   std::fflush(stdout);
   if (launched_rank() == 0) {
     print_to_stderr(fmt::format("sigma1: {}\n", text));
@@ -107,20 +112,21 @@ void add_commands(CLI::App& app) {
   add_train(app);
 }
 
-// CLI11 would answer an unknown first word with what is missing; better to say what was meant.
-void check_first_word(const CLI::App& app, int argc, char** argv) {
-  if (argc < 2) return;
-  std::string word = argv[1];
+// CLI11 would answer an unknown command with what is missing; better to say what was meant.
+void check_command(const CLI::App& app, std::span<char* const> words, const std::string& before) {
+  std::vector<const CLI::App*> commands = app.get_subcommands({});
+  if (words.empty() || commands.empty()) return;
+  std::string word = words.front();
   std::vector<std::string> names;
-  for (const CLI::App* command : app.get_subcommands({})) names.push_back(command->get_name());
-  bool is_flag = word.starts_with('-');
-  if (is_flag ? app.get_option_no_throw(word) != nullptr
-              : std::ranges::find(names, word) != names.end()) {
-    return;
+  for (const CLI::App* command : commands) {
+    names.push_back(command->get_name());
+    if (word == names.back()) return check_command(*command, words.subspan(1), before + " " + word);
   }
+  bool is_flag = word.starts_with('-');
+  if (is_flag && app.get_option_no_throw(word)) return;
   std::string nearest = is_flag ? "" : nearest_name(word, names);
-  throw Error("unknown {} '{}'{}; `sigma1 --help` lists all", is_flag ? "flag" : "command", word,
-              nearest.empty() ? "" : fmt::format(" (did you mean {}?)", nearest));
+  throw Error("unknown {} '{}'{}; `{} --help` lists all", is_flag ? "flag" : "command", word,
+              nearest.empty() ? "" : fmt::format(" (did you mean {}?)", nearest), before);
 }
 
 void parse(CLI::App& app, std::vector<std::string>& arguments) {
@@ -139,7 +145,7 @@ int run(int argc, char** argv) {
   app.name("sigma1");
   add_commands(app);
   try {
-    check_first_word(app, argc, argv);
+    check_command(app, std::span(argv, static_cast<size_t>(argc)).subspan(1), "sigma1");
     // CLI11 wants a vector in reverse. "--" is dropped: whatever may start with a minus is taken as
     // is.
     std::vector<std::string> arguments(std::make_reverse_iterator(argv + argc),
@@ -154,6 +160,10 @@ int run(int argc, char** argv) {
     return told.exit_code;
   } catch (const Error& error) {
     return complain(kUserError, error.what());
+  } catch (const std::filesystem::filesystem_error& error) {
+    // Its own text tells of calls of ours before it names the file.
+    return complain(kUserError,
+                    fmt::format("{}: {}", error.path1().string(), error.code().message()));
   } catch (const std::system_error& error) {
     return complain(kUserError, error.what());
   } catch (const std::bad_alloc&) {
