@@ -8,6 +8,7 @@
 
 #include "sigma1/base/error.h"
 #include "sigma1/base/text.h"
+#include "sigma1/data/utf8.h"
 
 namespace sigma1 {
 namespace {
@@ -178,7 +179,12 @@ const Field& find_field(std::string_view key) {
               nearest.empty() ? "" : fmt::format(" (did you mean {}?)", nearest));
 }
 
-void assign(std::string& member, std::string_view, std::string_view text) { member = text; }
+void assign(std::string& member, std::string_view key, std::string_view text) {
+  // Config files and checkpoints are JSON, which holds nothing else; names of files may.
+  if (auto fault = find_utf8_fault(text))
+    throw Error("{}: expected UTF-8, got {}", key, fault->reason);
+  member = text;
+}
 
 void assign(double& member, std::string_view key, std::string_view text) {
   std::optional<double> number = parse_number(text);

@@ -143,6 +143,7 @@ TEST_F(TrainCommand, MistakesInSettingsAreOneLineAndLeaveNothing) {
       {{"--set", "depth=9e15"}, {"depth", "9000000000000000"}},
       {{"--set", "width=2^32", "ffn=2^32"}, {"width", "ffn", "2^52"}},
       {{"--set", "attention-multiplier=1e-300"}, {"attention-multiplier", "1e-300"}},
+      {{"--set", "init=a\xFF"}, {"init", "UTF-8", "0xFF"}},
       {{"--method", "loss-scale=x"}, {"method", "loss-scale=x"}},
       {{"--precision", "fp9"}, {"precision", "fp9"}},
       {{"--method", "per-tensor=current", "--precision", "fp16"}, {"per-tensor"}},
@@ -230,6 +231,13 @@ TEST_F(TrainedModel, EvaluatesToTheRunsLastValidation) {
   EXPECT_EQ(plain.err, "");
   EXPECT_EQ(plain.out, fmt::format("{:.4f} bits per character on 500 characters (step 20)\n",
                                    metrics().back()["valid_bpc"].get<double>()));
+}
+
+// A name that is no UTF-8 cannot be shown as it is, but what was measured can.
+TEST_F(TrainedModel, NamesOfFilesMayBeAnything) {
+  std::string text = write("a\xFF.txt", tiny_text(500));
+  EXPECT_EQ(json_from({"eval", run(), text})["text"], (folder_ / "a\uFFFD.txt").string());
+  EXPECT_EQ(json_from(train({"--steps", "1"}, "b\xFF"))["steps"], 1);
 }
 
 TEST_F(TrainedModel, EvaluatesATextShorterThanAWindow) {
