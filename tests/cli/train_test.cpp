@@ -149,7 +149,7 @@ TEST_F(TrainCommand, MistakesInSettingsAreOneLineAndLeaveNothing) {
       {{"--method", "per-tensor=current", "--precision", "fp16"}, {"per-tensor"}},
       {{"--config", "/nowhere.json"}, {"/nowhere.json"}},
       {{"--nope"}, {"--nope"}},
-      {{"--resume"}, {"config.json"}},
+      {{"--resume"}, {"a run to resume"}},
       {{"--set", "probe=gradx:"}, {"probe", "'gradx:'"}},
       {{"--set", "probe=layer7/*"}, {"probe", "'layer7/*' means none"}},
       {{"--set", "probe-every=-1"}, {"probe-every", "-1"}},
@@ -185,6 +185,14 @@ TEST_F(TrainCommand, MistakesInFoldersAreOneLine) {
   expect_mistake(train(), {"holds a run already", "--resume"});
   EXPECT_EQ(run_program(train({"--resume"})).exit_code, 0);
   expect_mistake(train({"--resume", "--set", "depth=3"}), {"--resume", "depth", "3"});
+  // What is not said is the run's, not the default.
+  Words again = resume();
+  again.insert(again.end(), {"--steps", "20", "--set", "width=16"});
+  EXPECT_EQ(run_program(again).exit_code, 0);
+  again.emplace_back("rate=0.5");
+  expect_mistake(again, {"--resume", "rate=0.0", "0.5"});
+  std::string long_name(5000, 'x');
+  expect_mistake(train({}, long_name), {"sigma1: " + run(long_name).string(), "too long"});
   expect_mistake(train({}, "text.txt"), {"text.txt"});
   expect_mistake(train({}, "text.txt/run"), {"text.txt"});
 }
