@@ -139,11 +139,14 @@ TEST_F(TrainCommand, MistakesInSettingsAreOneLineAndLeaveNothing) {
       {{"--set", "context=conv", "--set", "width=20"}, {"width", "20"}},
       {{"--set", "masked=16"}, {"masked", "16"}},
       {{"--set", "beta1=2"}, {"beta1", "2"}},
-      {{"--set", "weights=e5m6"}, {"checkpoint"}},
+      {{"--set", "weights=e5m6"}, {"weights", "checkpoint", "e5m6"}},
+      {{"--set", "moment=int8"}, {"moment", "checkpoint", "int8"}},
+      {{"--set", "model=mlp", "masked=999"}, {"model", "mlp"}},
       {{"--set", "depth=9e15"}, {"depth", "9000000000000000"}},
       {{"--set", "width=2^32", "ffn=2^32"}, {"width", "ffn", "2^52"}},
       {{"--set", "attention-multiplier=1e-300"}, {"attention-multiplier", "1e-300"}},
       {{"--set", "init=a\xFF"}, {"init", "UTF-8", "0xFF"}},
+      {{"--config", folder_}, {folder_, "directory"}},
       {{"--method", "loss-scale=x"}, {"method", "loss-scale=x"}},
       {{"--precision", "fp9"}, {"precision", "fp9"}},
       {{"--method", "per-tensor=current", "--precision", "fp16"}, {"per-tensor"}},
@@ -159,6 +162,8 @@ TEST_F(TrainCommand, MistakesInSettingsAreOneLineAndLeaveNothing) {
   for (const auto& [more, named] : mistakes) expect_mistake_without_folder(more, named);
   std::string config = write("bad.json", "{\"depth\": }");
   expect_mistake_without_folder({"--config", config}, {"bad.json", "line 1"});
+  config = write("twice.json", R"({"depth": 1, "width": 16, "depth": 2})");
+  expect_mistake_without_folder({"--config", config}, {"twice.json", "'depth' twice"});
 }
 
 TEST_F(TrainCommand, MistakesInTextsAreOneLineAndLeaveNothing) {
