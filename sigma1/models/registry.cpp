@@ -70,28 +70,51 @@ void check_parametrization(const Model& model, const ModelConfig& config) {
   }
 }
 
+// Far beyond what a machine holds; above it a count of bytes could leave 64 bits, and a graph of
+// its layers take all memory before anything is found wrong.
+constexpr int64_t kLargestSize = int64_t{1} << 40, kMostLayers = 10'000;
+constexpr double kMostElements = 0x1p52;
+
+void expect_size(const char* name, int64_t size, int64_t most = kLargestSize) {
+  if (size <= 0) throw Error("{}: expected a positive number, got {}", name, size);
+  if (size > most) throw Error("{}: expected at most {}, got {}", name, most, size);
+}
+
+void check_elements(const ModelConfig& config) {
+  auto widest = static_cast<double>(std::max({config.width, config.hidden, config.vocabulary}));
+  auto rows = static_cast<double>(config.batch) * static_cast<double>(config.time);
+  for (double count : {rows * widest, widest * widest}) {
+    if (count <= kMostElements) continue;
+    throw Error(
+        "batch, time, width, ffn, vocabulary: expected tensors of at most 2^52 numbers, got one of "
+        "{:.3g}",
+        count);
+  }
+}
+
 void check_sizes(const Model& model, const ModelConfig& given) {
+  expect_size("width", given.width);
+  expect_size("depth", given.depth, kMostLayers);
   ModelConfig config = model.family.empty() ? given : given.resolved();
   const std::pair<const char*, int64_t> sizes[] = {{"batch", config.batch},
                                                    {"time", config.time},
-                                                   {"width", config.width},
                                                    {"ffn", config.hidden},
-                                                   {"depth", config.depth},
                                                    {"heads", config.heads},
                                                    {"vocabulary", config.vocabulary},
                                                    {"positions", config.positions},
                                                    {"predictions", config.predictions}};
-  for (auto [name, size] : sizes) {
-    if (size <= 0) throw Error("{}: expected a positive number, got {}", name, size);
-  }
+  for (auto [name, size] : sizes) expect_size(name, size);
+  check_elements(config);
   const std::pair<const char*, double> multipliers[] = {
-      {"attention multiplier", config.attention_multiplier},
-      {"activation multiplier", config.activation_multiplier},
-      {"residual multiplier", config.residual_multiplier},
-      {"residual attention ratio", config.residual_attention_ratio},
-      {"loss multiplier", config.loss_multiplier}};
+      {"attention-multiplier", config.attention_multiplier},
+      {"activation-multiplier", config.activation_multiplier},
+      {"residual-multiplier", config.residual_multiplier},
+      {"residual-attention-ratio", config.residual_attention_ratio},
+      {"loss-multiplier", config.loss_multiplier}};
   for (auto [name, multiplier] : multipliers) {
-    if (!(multiplier > 0)) throw Error("{}: expected a positive number, got {}", name, multiplier);
+    // Factors around an op are of the multiplier's size, or one over it, and fp32 has to hold them.
+    if (multiplier >= 1e-12 && multiplier <= 1e12) continue;
+    throw Error("{}: expected a positive number from 1e-12 to 1e12, got {}", name, multiplier);
   }
 }
 

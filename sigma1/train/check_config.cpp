@@ -5,6 +5,7 @@
 #include "sigma1/graph/sources.h"
 #include "sigma1/passes/lowering.h"
 #include "sigma1/train/scale_probe.h"
+#include "sigma1/train/stored_model.h"
 #include "sigma1/train/train_config.h"
 
 namespace sigma1 {
@@ -46,9 +47,18 @@ void check_counts(const TrainConfig& config) {
                             {"vocabulary", config.tokens.vocabulary}}) {
     expect_at_least(key, value, 0);
   }
-  if (config.context >= size.time && !config.reads_pairs() && !config.reads_questions()) {
-    throw Error("masked: expected fewer than the {} tokens of a sequence, got {}", size.time,
-                config.context);
+}
+
+// What is stored between steps is written into checkpoints, in the formats they have.
+void check_stored(const Precision& formats) {
+  for (auto [key, name] : {std::pair{"weights", formats.weights}, {"moment", formats.moment}}) {
+    try {
+      dtype_of(find_format(name).format);
+    } catch (const Error&) {
+      throw Error(
+          "{}: expected fp32, bf16, fp16, fp8_e4m3 or fp8_e5m2, which checkpoints can hold, got {}",
+          key, name);
+    }
   }
 }
 
@@ -139,12 +149,17 @@ void TrainConfig::check() const {
   if (parsed.kind == Method::Kind::per_tensor && formats.matmul == "stored") {
     throw Error("method per-tensor: expected a precision that casts before products, as fp8 does");
   }
+  check_stored(formats);
   check_schedule(resolved_schedule());
   // The rest is known to the model alone, so it is built: what is wrong should show before a text
   // of gigabytes is read.
   if (!reads_text()) {
     throw Error("model: expected one that reads text, char_lm, gpt, bert or bert_squad, got '{}'",
                 model);
+  }
+  if (context >= size.time && !reads_pairs() && !reads_questions()) {
+    throw Error("masked: expected fewer than the {} tokens of a sequence, got {}", size.time,
+                context);
   }
 }
 

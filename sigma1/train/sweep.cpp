@@ -72,7 +72,7 @@ class Sweep {
   }
 
   SweepResult execute() {
-    fs::create_directories(options_.folder);
+    make_folder(options_.folder);
     for (size_t i = 0; i < walks_.size(); ++i) recall(i);
     save_csv();
     {

@@ -1,13 +1,14 @@
 #include "sigma1/train/train_config.h"
 
 #include <cmath>
-#include <fstream>
 #include <nlohmann/json.hpp>
-#include <sstream>
+#include <set>
 #include <variant>
 
 #include "sigma1/base/error.h"
+#include "sigma1/base/file.h"
 #include "sigma1/base/text.h"
+#include "sigma1/data/utf8.h"
 
 namespace sigma1 {
 namespace {
@@ -178,7 +179,12 @@ const Field& find_field(std::string_view key) {
               nearest.empty() ? "" : fmt::format(" (did you mean {}?)", nearest));
 }
 
-void assign(std::string& member, std::string_view, std::string_view text) { member = text; }
+void assign(std::string& member, std::string_view key, std::string_view text) {
+  // Config files and checkpoints are JSON, which holds nothing else; names of files may.
+  if (auto fault = find_utf8_fault(text))
+    throw Error("{}: expected UTF-8, got {}", key, fault->reason);
+  member = text;
+}
 
 void assign(double& member, std::string_view key, std::string_view text) {
   std::optional<double> number = parse_number(text);
@@ -216,8 +222,18 @@ std::string setting_text(std::string_view key, const Json& value) {
 }
 
 Json parse_json(std::string_view json, const std::string& origin) {
+  std::set<std::string> keys;
+  // The parser alone would let the last of two equal keys win.
+  auto expect_once = [&](int depth, Json::parse_event_t event, const Json& parsed) {
+    if (depth == 1 && event == Json::parse_event_t::key &&
+        !keys.insert(parsed.get<std::string>()).second) {
+      throw Error("{}: expected each setting once, got '{}' twice", origin,
+                  parsed.get<std::string>());
+    }
+    return true;
+  };
   try {
-    return Json::parse(json, nullptr, true, true);
+    return Json::parse(json, expect_once, true, true);
   } catch (const Json::exception& error) {
     std::string_view text = error.what();  // "[json.exception.parse_error.101] parse error at …"
     throw Error("{}: {}", origin, text.substr(text.find(' ') + 1));
@@ -251,11 +267,7 @@ void TrainConfig::set_all(std::span<const std::pair<std::string, std::string>> s
 }
 
 TrainConfig TrainConfig::from_file(const std::string& path) {
-  std::ifstream file(path);
-  if (!file) throw Error("{}: expected a config file, and it cannot be read", path);
-  std::stringstream content;
-  content << file.rdbuf();
-  return from_json(content.str(), path);
+  return from_json(read_file(path), path);
 }
 
 TrainConfig TrainConfig::from_json(std::string_view json, const std::string& origin) {

@@ -46,6 +46,18 @@ TEST(Bench, ProfileNamesOps) {
   EXPECT_NE(result.out.find("arena"), std::string::npos) << result.out;
 }
 
+TEST(Bench, ProfileIsJsonToo) {
+  nlohmann::json profile =
+      json_from({"bench", "cpu", "--depth", "1", "--vocabulary", "50", "--profile", "unit fp8"});
+  ASSERT_GT(profile["ops"].size(), 3U);
+  for (const auto& row : profile["ops"]) {
+    EXPECT_TRUE(row["op"].is_string()) << row;
+    EXPECT_GE(row["nodes"], 1) << row;
+    EXPECT_GE(row["ms"], 0) << row;
+  }
+  EXPECT_GE(profile["arena"], profile["lower_bound"]);
+}
+
 TEST(Bench, MistakesAreOneLine) {
   for (const Words& words :
        {Words{"--profile", "fp7", "--vocabulary", "50"}, Words{"--rounds", "0"},

@@ -24,5 +24,21 @@ TEST_F(Demo, ComparesSixWays) {
   EXPECT_TRUE(std::filesystem::exists(std::filesystem::path(out) / "loss.svg"));
 }
 
+TEST_F(Demo, MistakesAreOneLineAndLeaveNothing) {
+  std::string text = write("text.txt", tiny_text()), file = write("file", "x");
+  std::string shortest = write("short.txt", "a"), out = folder_ / "out";
+  struct Mistake {
+    std::string text, out, named;
+  };
+  for (const Mistake& each : {Mistake{text, file, file}, {shortest, out, "too short"}}) {
+    ProgramResult result = run_program({"demo", each.text, "--out", each.out, "--steps", "1"});
+    EXPECT_EQ(result.exit_code, 2);
+    EXPECT_EQ(result.out, "");
+    EXPECT_EQ(lines_of(result.err).size(), 1U) << result.err;
+    EXPECT_NE(result.err.find(each.named), std::string::npos) << result.err;
+  }
+  EXPECT_FALSE(std::filesystem::exists(out));
+}
+
 }  // namespace
 }  // namespace sigma1

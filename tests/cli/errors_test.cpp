@@ -94,8 +94,19 @@ TEST(Errors, Command) {
       {{"sn"}, {"'sn'", "snr?"}},
       {{"zzzzzzzz"}, {"zzzzzzzz", "--help"}},
       {{"--nope", "formats"}, {"--nope"}},
+      {{"bench", "cpus"}, {"'cpus'", "cpu?", "sigma1 bench --help"}},
+      {{"squad", "zzzzzzzz"}, {"zzzzzzzz", "sigma1 squad --help"}},
+      {{"bench", "--nope"}, {"--nope", "sigma1 bench --help"}},
   };
   std::ranges::for_each(mistakes, expect_one_line);
+}
+
+// What a file holds must not move the cursor of a person's terminal.
+TEST(Errors, ControlCharactersAreNotPrinted) {
+  ProgramResult result = run_program({"formats", "a\x1b[2J\r\n\tb"});
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_EQ(std::ranges::count_if(result.err, [](unsigned char c) { return c < ' '; }), 1);
+  EXPECT_TRUE(result.err.ends_with('\n')) << result.err;
 }
 
 // With no command either, it is still the flag that a person has to mend.
@@ -114,17 +125,19 @@ TEST(Errors, FigureThatCannotBeWrittenLeavesNothing) {
 }
 
 TEST(Help, ShowsAnExample) {
-  const Words cases[] = {{"--help"},
-                         {"formats", "--help"},
-                         {"quantize", "--help"},
-                         {"snr", "--help"},
-                         {"sweep", "--help"}};
+  const Words cases[] = {{"--help"},          {"formats", "--help"}, {"quantize", "--help"},
+                         {"snr", "--help"},   {"bench", "--help"},   {"bert", "--help"},
+                         {"squad", "--help"}, {"sweep", "--help"}};
   for (const Words& arguments : cases) {
     ProgramResult result = run_program(arguments);
     EXPECT_EQ(result.exit_code, 0);
     EXPECT_EQ(result.err, "");
     EXPECT_NE(result.out.find("Usage: sigma1"), std::string::npos) << result.out;
-    EXPECT_NE(result.out.find("Example"), std::string::npos) << result.out;
+    size_t examples = result.out.find("Example");
+    ASSERT_NE(examples, std::string::npos) << result.out;
+    if (arguments.size() == 1) continue;
+    EXPECT_NE(result.out.find("sigma1 " + arguments.front(), examples), std::string::npos)
+        << result.out;
   }
 }
 

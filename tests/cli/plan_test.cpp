@@ -30,7 +30,13 @@ TEST_F(Plan, MistakesAreOneLine) {
   expect_mistake(plan({}), {"--step-time", "--flops"});
   expect_mistake(plan({"--step-time", "1", "--flops", "1"}), {"either"});
   expect_mistake(plan({"--step-time", "1", "--gpus", "0"}), {"--gpus"});
-  expect_mistake(plan({"--step-time", "1", "--near", "0"}), {"--near"});
+  for (const char* wrong : {"0", "-1", "nan", "inf", "x"}) {
+    for (const char* flag : {"--near", "--far", "--memory", "--node", "--sequences"}) {
+      expect_mistake(plan({"--step-time", "1", flag, wrong}), {flag, "expected a positive", wrong});
+    }
+    expect_mistake(plan({"--step-time", wrong}), {"--step-time", "expected a positive", wrong});
+    expect_mistake(plan({"--flops", wrong}), {"--flops", "expected a positive", wrong});
+  }
 }
 
 }  // namespace

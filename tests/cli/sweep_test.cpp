@@ -220,7 +220,15 @@ TEST_F(SweepProgram, NamesMistakes) {
         {{"sweep", "--sweep", plan, "--curves-by", "width", "--out", out}, "'width'"},
         {{"sweep", "--sweep", plan, "--ladder-figure-by", "width", "--out", out}, "'width'"},
         {{"sweep", "--sweep", plan, "--test", out, "--out", out}, "--test"},
-        {{"sweep", "--sweep", plan, "--ladder-steps", "5", "--out", out}, "expected a ladder"}}) {
+        {{"sweep", "--sweep", plan, "--ladder-steps", "5", "--out", out}, "expected a ladder"},
+        {{"sweep", "--vary", "depth=1", "--vary", "width=8,depth=2", "--out", out},
+         "'depth' twice"},
+        {{"sweep", "--sweep", plan, "--residual-figure", "f.svg", "--out", out}, "'context'"},
+        {{"sweep", "--sweep", plan, "--figure", out + "/f.svg", "--out", out}, out + "/f.svg"},
+        {{"sweep", "--sweep", plan, "--curves", out + "/f.svg", "--out", out}, out + "/f.svg"},
+        {{"sweep", "--sweep", plan, "--table", folder_, "--out", out}, folder_.string()},
+        {{"sweep", "--sweep", plan, "--train", text_, "--out", text_},
+         "sigma1: " + text_ + ": cannot be made"}}) {
     ProgramResult result = run_program(words);
     EXPECT_EQ(result.exit_code, 2) << testing::PrintToString(words);
     EXPECT_NE(result.err.find(named), std::string::npos) << result.err;

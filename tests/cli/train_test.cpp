@@ -139,13 +139,20 @@ TEST_F(TrainCommand, MistakesInSettingsAreOneLineAndLeaveNothing) {
       {{"--set", "context=conv", "--set", "width=20"}, {"width", "20"}},
       {{"--set", "masked=16"}, {"masked", "16"}},
       {{"--set", "beta1=2"}, {"beta1", "2"}},
-      {{"--set", "weights=e5m6"}, {"checkpoint"}},
+      {{"--set", "weights=e5m6"}, {"weights", "checkpoint", "e5m6"}},
+      {{"--set", "moment=int8"}, {"moment", "checkpoint", "int8"}},
+      {{"--set", "model=mlp", "masked=999"}, {"model", "mlp"}},
+      {{"--set", "depth=9e15"}, {"depth", "9000000000000000"}},
+      {{"--set", "width=2^32", "ffn=2^32"}, {"width", "ffn", "2^52"}},
+      {{"--set", "attention-multiplier=1e-300"}, {"attention-multiplier", "1e-300"}},
+      {{"--set", "init=a\xFF"}, {"init", "UTF-8", "0xFF"}},
+      {{"--config", folder_}, {folder_, "directory"}},
       {{"--method", "loss-scale=x"}, {"method", "loss-scale=x"}},
       {{"--precision", "fp9"}, {"precision", "fp9"}},
       {{"--method", "per-tensor=current", "--precision", "fp16"}, {"per-tensor"}},
       {{"--config", "/nowhere.json"}, {"/nowhere.json"}},
       {{"--nope"}, {"--nope"}},
-      {{"--resume"}, {"config.json"}},
+      {{"--resume"}, {"a run to resume"}},
       {{"--set", "probe=gradx:"}, {"probe", "'gradx:'"}},
       {{"--set", "probe=layer7/*"}, {"probe", "'layer7/*' means none"}},
       {{"--set", "probe-every=-1"}, {"probe-every", "-1"}},
@@ -155,6 +162,8 @@ TEST_F(TrainCommand, MistakesInSettingsAreOneLineAndLeaveNothing) {
   for (const auto& [more, named] : mistakes) expect_mistake_without_folder(more, named);
   std::string config = write("bad.json", "{\"depth\": }");
   expect_mistake_without_folder({"--config", config}, {"bad.json", "line 1"});
+  config = write("twice.json", R"({"depth": 1, "width": 16, "depth": 2})");
+  expect_mistake_without_folder({"--config", config}, {"twice.json", "'depth' twice"});
 }
 
 TEST_F(TrainCommand, MistakesInTextsAreOneLineAndLeaveNothing) {
@@ -181,6 +190,14 @@ TEST_F(TrainCommand, MistakesInFoldersAreOneLine) {
   expect_mistake(train(), {"holds a run already", "--resume"});
   EXPECT_EQ(run_program(train({"--resume"})).exit_code, 0);
   expect_mistake(train({"--resume", "--set", "depth=3"}), {"--resume", "depth", "3"});
+  // What is not said is the run's, not the default.
+  Words again = resume();
+  again.insert(again.end(), {"--steps", "20", "--set", "width=16"});
+  EXPECT_EQ(run_program(again).exit_code, 0);
+  again.emplace_back("rate=0.5");
+  expect_mistake(again, {"--resume", "rate=0.0", "0.5"});
+  std::string long_name(5000, 'x');
+  expect_mistake(train({}, long_name), {"sigma1: " + run(long_name).string(), "too long"});
   expect_mistake(train({}, "text.txt"), {"text.txt"});
   expect_mistake(train({}, "text.txt/run"), {"text.txt"});
 }
@@ -227,6 +244,13 @@ TEST_F(TrainedModel, EvaluatesToTheRunsLastValidation) {
   EXPECT_EQ(plain.err, "");
   EXPECT_EQ(plain.out, fmt::format("{:.4f} bits per character on 500 characters (step 20)\n",
                                    metrics().back()["valid_bpc"].get<double>()));
+}
+
+// A name that is no UTF-8 cannot be shown as it is, but what was measured can.
+TEST_F(TrainedModel, NamesOfFilesMayBeAnything) {
+  std::string text = write("a\xFF.txt", tiny_text(500));
+  EXPECT_EQ(json_from({"eval", run(), text})["text"], (folder_ / "a\uFFFD.txt").string());
+  EXPECT_EQ(json_from(train({"--steps", "1"}, "b\xFF"))["steps"], 1);
 }
 
 TEST_F(TrainedModel, EvaluatesATextShorterThanAWindow) {

@@ -30,7 +30,7 @@ TEST_F(UMupRuns, MistakesAreOneLine) {
   expect_mistake(gpt({"--method", "none"}), {"u-mup", "method unit"});
   expect_mistake(gpt({"--set", "optimiser=sgd"}), {"u-mup", "sgd"});
   expect_mistake(gpt({"--set", "weight-decay=0.1"}), {"weight-decay", "adamw"});
-  expect_mistake(gpt({"--set", "loss-multiplier=0"}), {"loss multiplier", "0"});
+  expect_mistake(gpt({"--set", "loss-multiplier=0"}), {"loss-multiplier", "0"});
   expect_mistake(train({"--set", "model=gpt", "--set", "residual-multiplier=2"}),
                  {"residual-multiplier", "u-mup"});
 }

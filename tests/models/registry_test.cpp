@@ -259,5 +259,22 @@ TEST(Models, MistakesAreNamed) {
   EXPECT_THROW(build_model(graph, "transformer", config), Error);
 }
 
+// Counts of bytes would leave 64 bits, and layers fill the memory one by one.
+TEST(Models, NoneIsTooLargeToBeCounted) {
+  constexpr int64_t kHuge = int64_t{1} << 62, kLarge = int64_t{1} << 30;
+  auto refuses = [](const char* model, auto change) {
+    ModelConfig config;
+    change(config);
+    Graph graph;
+    EXPECT_THROW(build_model(graph, model, config), Error);
+  };
+  refuses("mlp", [](ModelConfig& c) { c.depth = 1'000'000'000; });
+  refuses("ffn", [](ModelConfig& c) { c.width = kHuge; });
+  refuses("gpt", [](ModelConfig& c) { c.width = kHuge; });
+  refuses("ffn", [](ModelConfig& c) { c.width = c.hidden = kLarge; });
+  refuses("char_lm", [](ModelConfig& c) { c.batch = c.time = kLarge; });
+  refuses("char_lm", [](ModelConfig& c) { c.attention_multiplier = 1e-300; });
+}
+
 }  // namespace
 }  // namespace sigma1

@@ -131,7 +131,7 @@ void add_align(CLI::App& app) {
       "Examples:\n"
       "  sigma1 align bert --text pairs128.bert\n"
       "  sigma1 align char_lm --text corpus.txt --align function\n"
-      "  sigma1 align gpt --set size=124m --text corpus.txt --json");
+      "  sigma1 align gpt --set size=124M --text corpus.txt --json");
   command->callback([options] { run(*options); });
 }
 

@@ -55,6 +55,7 @@ void print_rows(const std::vector<BenchRow>& rows, int digits) {
 void add_bench(CLI::App& app) {
   CLI::App* bench = app.add_subcommand("bench", "Speed, as ratios measured in one run");
   bench->require_subcommand(1);
+  bench->footer("Examples:\n  sigma1 bench cpu\n  sigma1 bench cuda --context conv");
   add_bench_cpu(*bench);
   add_bench_cuda(*bench);
 }

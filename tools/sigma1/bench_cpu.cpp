@@ -74,37 +74,64 @@ std::vector<BenchRow> measure(const Options& options, const Corpus& corpus) {
   return rows;
 }
 
-void print_profile(const Options& options, const Corpus& corpus) {
-  for (const BenchSetting& setting : kSettings) {
-    if (setting.name != options.profile) continue;
-    std::unique_ptr<Session> session = make_session(setting, options, corpus);
-    session->train_step();
-    session->train_step();
-    std::map<std::string_view, std::pair<double, int>> by_op;
-    for (const InstructionTime& each : session->gradients().profile(1)) {
-      by_op[each.op].first += each.milliseconds;
-      ++by_op[each.op].second;
-    }
-    Table table({"op", "nodes", "ms"});
-    for (const auto& [op, sum] : by_op) {
-      table.add({std::string(op), fmt::format("{}", sum.second), fmt::format("{:.2f}", sum.first)});
-    }
-    table.print();
-    MemoryUse memory = session->gradients().memory();
-    fmt::print("arena {:.1f} MB, at least {:.1f} MB; workspace {:.1f} MB\n",
-               static_cast<double>(memory.arena) / 1e6,
-               static_cast<double>(memory.lower_bound) / 1e6,
-               static_cast<double>(memory.workspace) / 1e6);
-    return;
+struct Profile {
+  struct Op {
+    double milliseconds = 0;
+    int nodes = 0;
+  };
+  std::map<std::string_view, Op> ops;
+  MemoryUse memory;
+};
+
+Profile profile_of(const Options& options, const Corpus& corpus) {
+  auto setting = std::ranges::find(kSettings, options.profile, &BenchSetting::name);
+  if (setting == std::end(kSettings)) {
+    throw Error("--profile: expected fp32, unit fp32, unit bf16, unit fp16 or unit fp8, got '{}'",
+                options.profile);
   }
-  throw Error("--profile: expected fp32, unit fp32, unit bf16, unit fp16 or unit fp8, got '{}'",
-              options.profile);
+  std::unique_ptr<Session> session = make_session(*setting, options, corpus);
+  session->train_step();
+  session->train_step();
+  Profile profile;
+  for (const InstructionTime& each : session->gradients().profile(1)) {
+    profile.ops[each.op].milliseconds += each.milliseconds;
+    ++profile.ops[each.op].nodes;
+  }
+  profile.memory = session->gradients().memory();
+  return profile;
+}
+
+void print_profile_json(const Profile& profile) {
+  nlohmann::ordered_json ops = nlohmann::ordered_json::array();
+  for (const auto& [op, sum] : profile.ops) {
+    ops.push_back({{"op", op}, {"nodes", sum.nodes}, {"ms", sum.milliseconds}});
+  }
+  print_json({{"ops", ops},
+              {"arena", profile.memory.arena},
+              {"lower_bound", profile.memory.lower_bound},
+              {"workspace", profile.memory.workspace}});
+}
+
+void print_profile(const Profile& profile) {
+  Table table({"op", "nodes", "ms"});
+  for (const auto& [op, sum] : profile.ops) {
+    table.add(
+        {std::string(op), fmt::to_string(sum.nodes), fmt::format("{:.2f}", sum.milliseconds)});
+  }
+  table.print();
+  fmt::print("arena {:.1f} MB, at least {:.1f} MB; workspace {:.1f} MB\n",
+             static_cast<double>(profile.memory.arena) / 1e6,
+             static_cast<double>(profile.memory.lower_bound) / 1e6,
+             static_cast<double>(profile.memory.workspace) / 1e6);
 }
 
 void run(const Options& options) {
   set_thread_count(options.threads);
   Corpus corpus = bench_corpus(options.model);
-  if (!options.profile.empty()) return print_profile(options, corpus);
+  if (!options.profile.empty()) {
+    Profile profile = profile_of(options, corpus);
+    return options.json ? print_profile_json(profile) : print_profile(profile);
+  }
   std::vector<BenchRow> rows = measure(options, corpus);
   if (options.json) return print_json(json_of(rows));
   print_rows(rows, 1);
@@ -123,7 +150,9 @@ void add_bench_cpu(CLI::App& bench) {
   command->add_option("--threads", options->threads, "Threads; 0: all cores");
   command->add_option("--profile", options->profile,
                       "Instead: where the step of one setting spends its time, e.g. \"unit fp8\"");
-  command->add_flag("--json", options->json, "Print JSON: a list of {name, ms, floor_ms, ratio}");
+  command->add_flag(
+      "--json", options->json,
+      "Print JSON: a list of {name, ms, floor_ms, ratio}; of a profile, its ops and bytes");
   command->footer("Examples:\n  sigma1 bench cpu\n  sigma1 bench cpu --profile \"unit fp8\"");
   command->callback([options] { run(*options); });
 }

@@ -97,6 +97,9 @@ void add_bert(CLI::App& app) {
   auto options = std::make_shared<Options>();
   CLI::App* command = app.add_subcommand("bert", "Prepare texts for BERT's pretraining");
   command->require_subcommand(1);
+  command->footer(
+      "Example:\n"
+      "  sigma1 bert prepare wiki.txt.zst --vocab vocab.txt --time 128 --out wiki128.bert");
   CLI::App* make = command->add_subcommand("prepare", "Pairs of sentences, in a file to train on");
   make->add_option("TEXT", options->text,
                    "A file, a .zst or a folder: a blank line between documents")

@@ -91,7 +91,7 @@ Outcome run_way(const Way& way, const Options& options, const Corpus& corpus,
     Batch batch =
         training_batch(corpus.train, config.size.batch, 1, 0, {config.size.time, config.context});
     outcome.underflow = measure_underflow(session, batch);
-  } catch (const Error& error) {
+  } catch (const NotFinite& error) {
     outcome.failure = error.what();
   }
   outcome.curve = read_metric(folder / "metrics.jsonl", "loss");
@@ -153,13 +153,15 @@ void print_outcomes_json(const std::vector<Outcome>& outcomes) {
 }
 
 void run(const Options& options) {
+  if (fs::exists(options.folder) && !fs::is_directory(options.folder))
+    throw Error("--out: expected a folder, got the file {}", options.folder);
   Corpus corpus = load_corpus(options.text, "", "");
   std::vector<Outcome> outcomes;
   std::vector<NamedCurve> curves;
   std::vector<fs::path> folders;
   StopSignal stop;
   for (const Way& way : kWays) {
-    if (!options.json) fmt::print(stderr, "{}\n", way.name);
+    if (is_terminal(stderr)) fmt::print(stderr, "{}\n", way.name);
     outcomes.push_back(run_way(way, options, corpus, stop));
     curves.push_back({way.name, outcomes.back().curve});
     if (holds_run(folder_of(way, options))) folders.push_back(folder_of(way, options));

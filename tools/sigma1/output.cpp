@@ -6,7 +6,10 @@
 
 namespace sigma1 {
 
-void print_json(const nlohmann::ordered_json& json) { fmt::print("{}\n", json.dump(2)); }
+void print_json(const nlohmann::ordered_json& json) {
+  // A file's name may be no UTF-8; that it is shown differs must not cost a result.
+  fmt::print("{}\n", json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
+}
 
 nlohmann::ordered_json json_number(double value) {
   if (std::isnan(value)) return "nan";

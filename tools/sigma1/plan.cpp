@@ -1,6 +1,9 @@
 // `sigma1 plan`: what a step would take on many GPUs, from one GPU's and the links between them.
+#include <cmath>
+
 #include "sigma1/backend/devices.h"
 #include "sigma1/base/error.h"
+#include "sigma1/base/text.h"
 #include "sigma1/report/cluster_plan.h"
 #include "sigma1/report/step_scaling_cost.h"
 #include "tools/sigma1/commands.h"
@@ -19,6 +22,16 @@ struct Options {
   int64_t vocabulary = 256;
   bool json = false;
 };
+
+// CLI11's own check lets NaN pass, and prints the largest double.
+CLI::Validator positive() {
+  auto fault = [](const std::string& text) {
+    std::optional<double> number = parse_number(text);
+    bool fits = number && *number > 0 && std::isfinite(*number);
+    return fits ? "" : fmt::format("expected a positive number, got '{}'", text);
+  };
+  return CLI::Validator(fault, "POSITIVE");
+}
 
 double step_seconds(const Options& options, double flops) {
   if ((options.step_time > 0) == (options.rate > 0)) {
@@ -82,7 +95,7 @@ void run(const Options& options) {
 
 void add_cluster(CLI::App& command, Cluster& cluster) {
   auto add = [&](const char* name, auto& value, const char* help) {
-    command.add_option(name, value, help)->check(CLI::PositiveNumber)->capture_default_str();
+    command.add_option(name, value, help)->check(positive())->capture_default_str();
   };
   add("--node", cluster.node, "GPUs of a node");
   add("--near", cluster.near, "Bytes a second that a GPU sends within its node");
@@ -100,12 +113,17 @@ void add_plan(CLI::App& app) {
       ->delimiter(',')
       ->check(CLI::Range(int64_t{1}, int64_t{1} << 20))
       ->capture_default_str();
-  command->add_option("--step-time", options->step_time,
-                      "Seconds of one GPU for a batch, as measured");
-  command->add_option("--flops", options->rate,
-                      "Instead: FLOP/s of products that a whole step reaches");
-  command->add_option("--sequences", options->plan.sequences,
-                      "Of a step over all GPUs; without, batch x accumulate of each");
+  command
+      ->add_option("--step-time", options->step_time, "Seconds of one GPU for a batch, as measured")
+      ->check(positive());
+  command
+      ->add_option("--flops", options->rate,
+                   "Instead: FLOP/s of products that a whole step reaches")
+      ->check(positive());
+  command
+      ->add_option("--sequences", options->plan.sequences,
+                   "Of a step over all GPUs; without, batch x accumulate of each")
+      ->check(positive());
   add_cluster(*command, options->plan.cluster);
   command->add_flag("--overlap", options->plan.overlaps, "As if exchanges ran beside backward");
   command->add_flag("--by-nodes", options->plan.by_nodes,

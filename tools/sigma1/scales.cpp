@@ -188,6 +188,7 @@ void run(const Options& options) {
   if (options.train_steps < 0) {
     throw Error("--train: expected a number of steps, got {}", options.train_steps);
   }
+  if (!options.svg.empty()) expect_writable(options.svg);  // not found out after --train
   set_thread_count(options.threads);
   std::optional<ScaleSource> source;
   std::vector<MeasuredMethod> measured;
@@ -231,6 +232,7 @@ void add_scales(CLI::App& app) {
   command
       ->add_option("--rows", options->rows,
                    "Rows of the figure for each role, middle layers left out; 0: all")
+      ->check(CLI::Range(0, 1'000'000))
       ->capture_default_str();
   command->add_option("--device", options->device, kDeviceHelp)->capture_default_str();
   command->add_option("--threads", options->threads, "Threads; 0: all cores");

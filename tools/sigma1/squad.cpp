@@ -57,6 +57,7 @@ void add_squad(CLI::App& app) {
   auto options = std::make_shared<Options>();
   CLI::App* command = app.add_subcommand("squad", "Train and score answers to SQuAD's questions");
   command->require_subcommand(1);
+  command->footer("Example:\n  sigma1 squad evaluate dev-v1.1.json predictions.json");
   add_squad_train(*command);
   add_squad_predict(*command);
   CLI::App* evaluate = command->add_subcommand("evaluate", "Scores by the official definitions");

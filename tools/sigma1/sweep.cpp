@@ -2,6 +2,7 @@
 #include "sigma1/train/sweep.h"
 
 #include <cmath>
+#include <set>
 
 #include "sigma1/backend/devices.h"
 #include "sigma1/base/error.h"
@@ -43,7 +44,15 @@ SweepPlan plan_from(const Options& options) {
     plan.base = TrainConfig::from_file(options.settings.config);
   }
   std::vector<std::string> changed = apply_changes(options.settings, plan.base);
-  for (const std::string& text : options.axes) plan.vary(parse_axis(text));
+  std::set<std::string> varied;  // a key of the file may be varied anew, but not twice
+  for (const std::string& text : options.axes) {
+    SweepAxis axis = parse_axis(text);
+    for (const Setting& setting : axis.front()) {
+      if (varied.insert(setting.key).second) continue;
+      throw Error("--vary: expected each key once, got '{}' twice", setting.key);
+    }
+    plan.vary(std::move(axis));
+  }
   double threshold = options.threshold.value_or(plan.ladder.threshold);
   if (!options.ladder.empty()) plan.ladder = parse_ladder(options.ladder);
   plan.ladder.threshold = threshold;
@@ -83,6 +92,13 @@ void check(const SweepPlan& plan, const Options& options) {
   expect_swept(plan, options.ladder_by, "--ladder-figure-by");
   if (!options.test_text.empty() && !std::filesystem::exists(options.test_text)) {
     throw Error("--test: expected a text, and {} is not there", options.test_text);
+  }
+  if (!options.residual_figure.empty()) {
+    expect_swept(plan, {"context", "depth", "method", "residual"}, "--residual-figure");
+  }
+  for (const std::string* path : {&options.figure, &options.ladder_figure, &options.residual_figure,
+                                  &options.curves, &options.table}) {
+    if (!path->empty()) expect_writable(*path);
   }
 }
 
@@ -220,8 +236,8 @@ void run(const Options& options) {
     fmt::print(stderr, "sigma1: stopped, all runs are saved; the same command goes on with them\n");
     return;
   }
-  write_figures(result, plan, options);
   if (!options.table.empty()) write_file(options.table, sweep_table(result, bests));
+  write_figures(result, plan, options);
 }
 
 void add_options(CLI::App& command, Options& options) {

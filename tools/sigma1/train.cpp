@@ -1,6 +1,9 @@
 // `sigma1 train`: a run from a config, settings over it, and a folder to keep it in.
+#include <algorithm>
+
 #include "sigma1/base/communicator.h"
 #include "sigma1/base/error.h"
+#include "sigma1/train/run_folder.h"
 #include "sigma1/train/trainer.h"
 #include "tools/sigma1/commands.h"
 #include "tools/sigma1/output.h"
@@ -40,12 +43,16 @@ void print_keys(bool as_json) {
 TrainConfig resumed_config(const Options& options) {
   const std::string& folder = options.training.folder;
   if (folder.empty()) throw Error("--resume: expected --run with the folder of the run");
-  TrainConfig config = run_config(folder);
-  if (!options.settings.given()) return config;
+  check_folder(folder, true);
+  TrainConfig config = run_config(folder), given;
+  bool says_all = !options.settings.config.empty();
+  if (says_all) given = TrainConfig::from_file(options.settings.config);
+  std::vector<std::string> said = apply_changes(options.settings, given);
   auto own = nlohmann::ordered_json::parse(config.to_json());
-  auto asked = nlohmann::ordered_json::parse(read_settings(options.settings).to_json());
+  auto asked = nlohmann::ordered_json::parse(given.to_json());
   for (const auto& [key, value] : own.items()) {
-    bool left_to_the_run = key == "ranks" && asked[key] == 0;
+    bool left_to_the_run = (!says_all && std::ranges::find(said, key) == said.end()) ||
+                           (key == "ranks" && asked[key] == 0);
     if (asked[key] == value || left_to_the_run) continue;
     throw Error("--resume: the run in {} has {}={}, and {} was asked for; leave settings out",
                 folder, key, value.dump(), asked[key].dump());
