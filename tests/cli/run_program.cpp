@@ -110,7 +110,8 @@ ProgramResult run_any_program(const std::vector<std::string>& words) {
 std::string printed_on_terminal(const std::vector<std::string>& arguments) {
   std::string line = SIGMA1_PROGRAM;
   for (const std::string& each : arguments) line += " '" + each + "'";
-  return run_any_program({"/usr/bin/script", "--quiet", "--return", "--command", line, "/dev/null"}).out;
+  return run_any_program({"/usr/bin/script", "--quiet", "--return", "--command", line, "/dev/null"})
+      .out;
 }
 
 ProgramResult signal_program(const std::vector<std::string>& arguments, int signal,
