@@ -13,7 +13,7 @@ extern const OpDef attention_op, attention_grad_op;
 //
 // attention_kept: inputs and attributes of attention, and kKeepsResult. Outputs: y; logs
 // [batch, heads, tq], log Σⱼ e^logitᵢⱼ over the keys that query i sees, 0 where it sees none; and,
-// with kKeepsResult, y's numbers once more, for a y that is stored in few bits or scaled.
+// with kKeepsResult, the result once more, where y is stored in too few bits to be it.
 //
 // attention_kept_grad: inputs q, k, v, mask where there is one, dy, result, logs; attributes of
 // attention_grad, and kResultFactor. Outputs dq, dk, dv. With pᵢⱼ = e^(logitᵢⱼ − logsᵢ), 0 where
