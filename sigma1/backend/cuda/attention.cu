@@ -100,8 +100,11 @@ namespace {
 
 bool is_tall(const Graph& graph, int node) {
   const OpDef* op = graph.node(node).op;
-  if (op != &attention_op && op != &attention_grad_op && op != &attention_kept_op) return false;
+  bool is_kept_grad = op == &attention_kept_grad_op;
+  bool is_other = op == &attention_op || op == &attention_grad_op || op == &attention_kept_op;
+  if (!is_kept_grad && !is_other) return false;
   NodeCall call(graph, node);
+  if (is_kept_grad) return is_tall_kept_grad(without_kept(call.launch()));
   Attention a(call.launch());
   return uses_tensor_cores(a) && uses_tall(a);
 }
@@ -149,7 +152,8 @@ bool attention_takes_parts(const Graph& graph, int node, size_t input) {
 }
 
 bool attention_gives_parts(const Graph& graph, int node) {
-  return graph.node(node).op == &attention_grad_op && is_tall(graph, node);
+  const OpDef* op = graph.node(node).op;
+  return (op == &attention_grad_op || op == &attention_kept_grad_op) && is_tall(graph, node);
 }
 
 std::span<const Kernel> attention_kernels() { return kKernels; }

@@ -4,10 +4,14 @@
 // fp32.
 #include "sigma1/backend/cuda/attention_kept.cuh"
 
+#include <algorithm>
+
 #include "sigma1/backend/cuda/attention_mma.cuh"
-#include "sigma1/backend/cuda/attention_tall.cuh"
+#include "sigma1/backend/cuda/attention_parts.cuh"
+#include "sigma1/backend/cuda/attention_tall_kept.cuh"
 #include "sigma1/backend/cuda/attention_widened.cuh"
 #include "sigma1/backend/cuda/product.cuh"
+#include "sigma1/backend/node_call.h"
 #include "sigma1/ops/attention.h"
 
 namespace sigma1::cuda {
@@ -82,6 +86,27 @@ KeptInputs::KeptInputs(const Launch& launch)
       logs(view_of(launch.inputs.back())),
       scale(static_cast<float>(1 / launch.attr<double>(kResultFactor))) {}
 
+Launch without_kept(const Launch& launch) {
+  Launch result = launch;
+  result.inputs = launch.inputs.first(launch.inputs.size() - 2);
+  return result;
+}
+
+bool is_tall_kept_grad(const Launch& launch) {
+  return uses_tensor_cores(Attention(launch)) && uses_tall_kept(launch);
+}
+
+// Heads are to keep all multiprocessors busy, and to be too long for one that has room for all.
+bool keeps_attention(const Graph& graph, int node) {
+  constexpr int64_t kFewestHeads = 100;
+  NodeCall call(graph, node);
+  const Launch given = call.launch();
+  WidenedInputs widened(given);
+  const Launch launch = widened.launch();
+  Attention a(launch);
+  return a.pairs() >= kFewestHeads && is_tall_kept_grad(launch) && !uses_whole(a);
+}
+
 void run_attention_kept(const Launch& given) {
   WidenedInputs widened(given);
   const Launch launch = widened.launch();
@@ -101,16 +126,27 @@ void run_attention_kept(const Launch& given) {
 }
 
 int64_t attention_kept_grad_workspace(const Launch& given) {
-  return row_sums_bytes(Attention(given));
+  const Launch without = without_kept(given);
+  WidenedInputs widened(without);
+  // Whether tensor cores will be used is known when there is data.
+  int64_t in_fp32 = row_sums_bytes(Attention(given));
+  return std::max(in_fp32, widened.bytes() + tall_kept_workspace(widened.launch()));
 }
 
-void run_attention_kept_grad(const Launch& launch) {
-  Attention a(launch);
-  auto* rows = reinterpret_cast<RowSums*>(launch.workspace.data());
+void run_attention_kept_grad(const Launch& given) {
+  const Launch without = without_kept(given);
+  WidenedInputs widened(without);
+  const Launch launch = widened.launch();
+  if (is_tall_kept_grad(launch)) {
+    widened.widen();
+    return run_tall_kept_grad(launch, KeptInputs(given));
+  }
+  Attention a(given);
+  auto* rows = reinterpret_cast<RowSums*>(given.workspace.data());
   launch_kernel("attention", find_row_sums,
                 {static_cast<unsigned>(ceil_div(a.pairs() * a.tq, kThreads / 32)), kThreads}, a,
-                KeptInputs(launch), rows);
-  run_plain_grads(launch, a, rows);
+                KeptInputs(given), rows);
+  run_plain_grads(given, a, rows);
 }
 
 }  // namespace sigma1::cuda

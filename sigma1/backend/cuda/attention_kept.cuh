@@ -14,6 +14,11 @@ struct KeptInputs {
   explicit KeptInputs(const Launch& launch);
 };
 
+// The launch of attention_grad.
+Launch without_kept(const Launch& launch);
+// Whether such a launch, with what was kept beside it, is one of attention_tall_kept.cu.
+bool is_tall_kept_grad(const Launch& launch);
+
 void run_attention_kept(const Launch& launch);
 void run_attention_kept_grad(const Launch& launch);
 int64_t attention_kept_grad_workspace(const Launch& launch);
