@@ -30,7 +30,8 @@ class CudaKeptAttention : public testing::Test {
 };
 
 // Sequences of one span and of many, of whole ones and of a rest; more heads than there are blocks,
-// and fewer; and a head that is too large for tiles of its own, and goes through fp32.
+// and fewer, so that some are cut in two and in three; and heads that are too large for tiles of
+// their own, and go through fp32.
 const AttentionCase kCases[] = {{13, 8, 1024, 1024, 64, true},
                                 {10, 16, 200, 200, 64, true, false, true},
                                 {26, 4, 128, 128, 64, false, false, true},
@@ -41,6 +42,7 @@ const AttentionCase kCases[] = {{13, 8, 1024, 1024, 64, true},
                                 {2, 60, 1000, 1000, 32, true},
                                 {4, 26, 640, 640, 16, true, false, true},
                                 {9, 12, 130, 700, 64},
+                                {16, 25, 256, 256, 64, true},
                                 {13, 8, 384, 384, 128, true}};
 
 TEST_F(CudaKeptAttention, KeepsLogarithmsAndResult) {

@@ -3,13 +3,14 @@
 // products are: five products of tiles, where attention_tall_grad.cu and attention_tall_keys.cu
 // take eight.
 //
-// A block has a whole head, and goes through its tiles of 128 keys; for each of them through the
-// queries that see any, a tile of 64 at a time. Scores lie transposed, a row for each key: a group
-// of four warps has 64 keys, whose dk and dv stay in its registers, with scores as left factors as
-// they are. The gradients of logits go through shared memory too, and after every second tile dq of
-// both is summed over all 128 keys, of one by each group. Between tiles of keys a head's dq lies in
-// memory, which its block alone touches, each thread the same numbers, and which the cache holds.
-// No sum depends on what comes first.
+// A block has whole heads, one after the other, and a part of a head at either end, so that all
+// blocks have as much (attention_tall_kept_shares.cuh). It goes through tiles of 128 keys; for each
+// of them through the queries that see any, a tile of 64 at a time. Scores lie transposed, a row
+// for each key: a group of four warps has 64 keys, whose dk and dv stay in its registers, with
+// scores as left factors as they are. The gradients of logits go through shared memory too, and
+// after every second tile dq of both is summed over all 128 keys, of one by each group. Between
+// tiles of keys a head's dq lies in memory, which its block alone touches, each thread the same
+// numbers, and which the cache holds. No sum depends on what comes first.
 //
 // Products run while numbers are computed: those of the next tile's scores start when the registers
 // of this one's are free, and those of the last tile's gradients while this one's softmax is found.
@@ -43,19 +44,18 @@ __device__ __forceinline__ void settle(float (&results)[kTiles][4]) {
 }
 
 template <class Size>
-struct KeptHead : KeptBlock<Size> {
-  using Block = KeptBlock<Size>;
+struct KeptHead : TallKeptBlock<Size> {
+  using Block = TallKeptBlock<Size>;
   using Element = typename Size::Element;
   using Results = typename Size::Results;
   using Block::a, Block::group, Block::power, Block::steps, Block::grads, Block::owned,
-      Block::stage, Block::tile;
+      Block::stage, Block::tile, Block::kGradRooms, Block::kGroupThreads, Block::kHalves;
 
   TallScores scores, dscores;
   TallWeights<Size> weights, dweights;
   Results of_keys, of_values, of_queries;
 
-  __device__ KeptHead(const Attention& of, const KeptRooms& from, int number)
-      : Block(of, from, number) {}
+  __device__ KeptHead(const Attention& of, const KeptRooms& from) : Block(of, from) {}
 
   // Probabilities times 2^14 take the place of dot products; none where a query does not see.
   __device__ __forceinline__ void softmax(int half) {
@@ -69,7 +69,7 @@ struct KeptHead : KeptBlock<Size> {
         scores[t][n] = fast_exp2(fmaf(scores[t][n], scale, n % 2 == 0 ? shift.x : shift.y));
       }
     }
-    const Step& now = steps.now();
+    const KeptStep& now = steps.now();
     if (now.sees_all) return;
     uint64_t bits = steps.seen(2 * now.keys + group);
     int query = now.span * kTallRows + half * kTallTile;
@@ -110,7 +110,7 @@ struct KeptHead : KeptBlock<Size> {
   }
 
   // sums[r][c] = rows_r · columns_c, r of the group's keys or values, c of a tile of queries or dy.
-  __device__ __forceinline__ void start_dots(const Step& step, unsigned place, int which,
+  __device__ __forceinline__ void start_dots(const KeptStep& step, unsigned place, int which,
                                              TallScores& sums) const {
     Panels rows(owned(step, which) + group * kGroupRows * kPanelBytes);
     Panels columns(tile(place, which));
@@ -158,7 +158,7 @@ struct KeptHead : KeptBlock<Size> {
 
   __device__ __forceinline__ void load_sums() {
     if (!steps.now().adds) return;
-    const float4* from = this->sums_of(steps.now());
+    const float4* from = this->sums_of(this->sums, steps.now());
 #pragma unroll
     for (int t = 0; t < Size::kTiles; ++t) {
       float4 four = __ldcg(from + t * kGroupThreads);
@@ -166,14 +166,31 @@ struct KeptHead : KeptBlock<Size> {
       of_queries[t][2] = four.z, of_queries[t][3] = four.w;
     }
   }
-  __device__ __forceinline__ void store_queries(const TallGradient& dq) const {
-    const Step& last = steps.last();
+  // What other blocks have found of the same queries.
+  __device__ __forceinline__ void add_others(const KeptStep& last) {
+#pragma unroll 1
+    for (int n = 0; n < KeptRooms::kMostOthers; ++n) {
+      if (steps.part().others[n] > last.span) continue;
+      int block = static_cast<int>(blockIdx.x) + 1 + n;
+      wait_until_set(this->rooms.done + block);
+      const float4* from = this->sums_of(this->sums_of(this->rooms.late_sums, block), last);
+#pragma unroll
+      for (int t = 0; t < Size::kTiles; ++t) {
+        float4 four = __ldcg(from + t * kGroupThreads);
+        of_queries[t][0] += four.x, of_queries[t][1] += four.y;
+        of_queries[t][2] += four.z, of_queries[t][3] += four.w;
+      }
+    }
+  }
+  __device__ __forceinline__ void store_queries(const TallGradient& dq) {
+    const KeptStep& last = steps.last();
     if (last.is_last) {
+      add_others(last);
       int first = last.span * kTallRows + warp_of_block() * kWarpRows;
       WarpStore<Size> store(a, this->head(), dq, a.tq, first, this->store_room());
       store(dq.factor * power.inverse, of_queries);
     } else if (last.exists) {
-      float4* to = this->sums_of(last);
+      float4* to = this->sums_of(this->sums, last);
 #pragma unroll
       for (int t = 0; t < Size::kTiles; ++t) {
         const float(&four)[4] = of_queries[t];
@@ -241,7 +258,7 @@ struct KeptHead : KeptBlock<Size> {
     ++steps.count;
   }
   __device__ __forceinline__ void run(const KeptGradients& to) {
-    steps.begin();
+    steps.find_first();
     this->copy_half(0, 0);
     this->copy_half(0, 1);
     this->copy_half(1, 0);
@@ -267,13 +284,12 @@ struct KeptHead : KeptBlock<Size> {
 template <class Size>
 __global__ void __launch_bounds__(kTallThreads, 1)
     grad_kept(Attention a, KeptRooms rooms, KeptGradients to) {
-  int pairs = static_cast<int>(a.batch) * a.heads;
-  for (int pair = static_cast<int>(blockIdx.x); pair < pairs; pair += rooms.blocks) {
-    KeptHead<Size> head(a, rooms, pair);
-    if (a.has_mask) head.steps.find_seen(pair / a.heads);
-    if (a.has_mask) head.store_hidden(to);
-    if (head.steps.next_seen(0) < head.steps.key_tiles) head.run(to);
-    __syncthreads();  // the next head takes the same places
+  KeptHead<Size> head(a, rooms);
+  for (int number = 0; head.steps.find_part(number); ++number) {
+    head.begin_part();
+    if (a.has_mask) head.find_hidden(to);
+    if (head.steps.has_keys()) head.run(to);
+    head.end_part();
   }
 }
 

@@ -9,19 +9,18 @@
 
 namespace sigma1::cuda {
 
-inline constexpr int kHalves = kTallRows / kTallTile;  // tiles of a span of queries
-inline constexpr int kStages = 4;                      // tiles of queries in shared memory
-inline constexpr int kGradRooms = 3;                   // tiles of gradients of logits there
-inline constexpr int kGroupThreads = kTallThreads / kHalves;
-
 struct KeptGradients {
   TallGradient dq, dk, dv;
 };
 
 template <class Size>
-struct KeptBlock {
+struct TallKeptBlock {
   using Element = typename Size::Element;
   using Results = typename Size::Results;
+  static constexpr int kHalves = kTallRows / kTallTile;  // tiles of a span of queries
+  static constexpr int kStages = 4;                      // tiles of queries in shared memory
+  static constexpr int kGradRooms = 3;                   // tiles of gradients of logits there
+  static constexpr int kGroupThreads = kTallThreads / kHalves;
   // What is copied at once, of rows that are.
   static constexpr int kPiece = 8, kPieces = kPanel / kPiece, kPass = kTallThreads / kPieces;
   static constexpr int kNumbersBytes = kTallTile * static_cast<int>(sizeof(float));
@@ -44,14 +43,19 @@ struct KeptBlock {
   uint32_t copy_place;
   int copy_rows;
   float4* sums;
-  uint32_t keep_place;     // of a tile's gradients of logits, what it keeps first
-  uint32_t column_place;   // of a tile's numbers
-  unsigned grad_room = 0;  // where the next tile's gradients of logits will lie
+  uint32_t keep_place;    // of a tile's gradients of logits, what it keeps first
+  uint32_t column_place;  // of a tile's numbers
+  unsigned grad_room;     // where the next tile's gradients of logits will lie
 
   static int floats(const Attention& of) { return (kStepsPlace + KeptSteps::bytes(of)) / 4; }
 
-  __device__ KeptBlock(const Attention& of, const KeptRooms& from, int number)
-      : a(of), rooms(from), pair(number), steps(of, from.rows, room + kStepsPlace) {
+  __device__ TallKeptBlock(const Attention& of, const KeptRooms& from)
+      : a(of), rooms(from), steps(of, from, room + kStepsPlace) {}
+
+  // Of the part that has been found.
+  __device__ __forceinline__ void begin_part() {
+    pair = steps.part().pair;
+    grad_room = 0;
     Pair at = head();
     int thread = static_cast<int>(threadIdx.x), lane = lane_of_warp();
     group = __shfl_sync(~0U, thread / kGroupThreads, 0);
@@ -61,13 +65,19 @@ struct KeptBlock {
     dy = static_cast<const Element*>(a.dy.data) + first * a.width + x;
     copy_place = piece_place<kTallTile>(row, piece);
     copy_rows = piece * kPiece < a.d ? static_cast<int>(a.tq) - row : 0;
-    sums = reinterpret_cast<float4*>(rooms.sums) + thread % kGroupThreads +
-           (int64_t{blockIdx.x} * (rooms.rows / kTallTile) + group) * kSumsOfTile;
+    sums = sums_of(steps.part().is_late() ? rooms.late_sums : rooms.sums,
+                   static_cast<int>(blockIdx.x));
     keep_place = piece_place<kTallRows>(warp_of_block() * kWarpRows + lane % 16, lane / 16);
     column_place = tile_column(0) * static_cast<int>(sizeof(float));
     // Or the compiler would rather compute them each time.
     asm volatile("" : "+l"(q), "+l"(dy), "+l"(sums), "+r"(copy_place), "+r"(copy_rows));
     asm volatile("" : "+r"(keep_place), "+r"(column_place));
+  }
+
+  // What was written is there for other blocks, once all threads have come here.
+  __device__ void end_part() const {
+    __syncthreads();
+    if (steps.part().is_late() && threadIdx.x == 0) set(rooms.done + blockIdx.x);
   }
 
   // Found each time, rather than kept in registers.
@@ -82,7 +92,7 @@ struct KeptBlock {
 
   // Keys (0) or values (1) of a step, tiles of queries (0) and dy (1), and gradients of logits of
   // the next tile, or of one after it, by key and query.
-  __device__ uint32_t owned(const Step& step, int which) const {
+  __device__ uint32_t owned(const KeptStep& step, int which) const {
     int place = __shfl_sync(~0U, step.room, 0);
     return shared_address(room) + (2 * place + which) * Size::kOwnedBytes;
   }
@@ -109,10 +119,14 @@ struct KeptBlock {
     return room + grads(0) + warp_of_block() * kStoreBytes;
   }
 
-  // The thread's numbers of its group's dq of a step.
-  __device__ float4* sums_of(const Step& step) const {
+  // The thread's numbers of its group's dq: of a block's first span, and from there of a step's.
+  __device__ float4* sums_of(float* of_blocks, int block) const {
+    return reinterpret_cast<float4*>(of_blocks) + threadIdx.x % kGroupThreads +
+           (int64_t{block} * (rooms.rows / kTallTile) + group) * kSumsOfTile;
+  }
+  __device__ static float4* sums_of(float4* first, const KeptStep& step) {
     uint64_t span = static_cast<unsigned>(step.span);
-    return sums + span * (kHalves * kSumsOfTile);
+    return first + span * (kHalves * kSumsOfTile);
   }
 
   __device__ __forceinline__ void copy_queries(const Element* from, int64_t pitch, int first,
@@ -126,7 +140,7 @@ struct KeptBlock {
   }
   // A tile of queries, and of keys where the step is the first to need them.
   __device__ __forceinline__ void copy_half(unsigned ahead, int half) const {
-    const Step& step = steps.ahead(ahead);
+    const KeptStep& step = steps.ahead(ahead);
     if (step.exists) {
       int i = step.span * kTallRows + half * kTallTile;
       unsigned place = stage(ahead, half);
@@ -174,21 +188,24 @@ struct KeptBlock {
       store(to.to, row * to.pitch + at.head * a.d + i % a.d, 0);
     }
   }
-  // What no step will give: dk and dv of tiles that nobody sees, dq of spans that see none.
-  __device__ void store_hidden(const KeptGradients& to) const {
+  // Where there is a mask. What no step will give are zeros: dk and dv of tiles that nobody sees,
+  // dq of spans that see none.
+  __device__ void find_hidden(const KeptGradients& to) const {
+    steps.find_seen(pair / a.heads);
     auto end_of = [](int tiles, int64_t rows) {
       return static_cast<int>(min(rows, int64_t{tiles} * kTallRows));
     };
-    for (int tile = 0, shown = steps.next_seen(0); tile < steps.key_tiles; ++tile) {
+    int end = steps.part().end, first = steps.first_seen();
+    for (int tile = 0, shown = first; tile < end; ++tile) {
       if (tile < shown) {
         store_zeros(to.dk, a.tk, tile * kTallRows, end_of(tile + 1, a.tk));
         store_zeros(to.dv, a.tk, tile * kTallRows, end_of(tile + 1, a.tk));
       } else {
-        shown = steps.next_seen(tile + 1);
+        shown = steps.next_seen(tile + 1, end);
       }
     }
-    int first = steps.next_seen(0), blind = a.causal ? first : 0;
-    if (first == steps.key_tiles) blind = steps.spans;
+    int blind = a.causal ? first : 0;
+    if (first == end) blind = steps.spans();
     store_zeros(to.dq, a.tq, 0, end_of(blind, a.tq));
   }
 };

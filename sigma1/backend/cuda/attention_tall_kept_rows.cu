@@ -105,6 +105,7 @@ __device__ void fill_keys(const Attention& a, const KeptRooms& rooms, int64_t nu
 template <class Size>
 __global__ void __launch_bounds__(kThreads)
     fill_rooms(Attention a, KeptInputs kept, KeptRooms rooms, bool packs) {
+  if (blockIdx.x == 0 && threadIdx.x < rooms.blocks) rooms.done[threadIdx.x] = 0;
   int64_t number = int64_t{blockIdx.x} * kWarps + warp_of_block();
   int64_t heads = a.batch * a.heads, queries = heads * rooms.query_groups();
   if (number < queries) {
@@ -117,21 +118,28 @@ __global__ void __launch_bounds__(kThreads)
 
 }  // namespace
 
+// A head is cut where blocks have at least half a head, or it would have to be put together from
+// many parts; and where no mask may leave a part without any key to be seen.
 KeptRooms::KeptRooms(const Attention& a, std::byte* workspace)
     : rows(static_cast<int>(ceil_div(a.tq, kTallRows) * kTallRows)),
       key_groups(a.q.type == Type::fp16 ? static_cast<int>(ceil_div(a.tk, kWarpRows)) : 0) {
   constexpr int64_t kMultiprocessors = 132, kFloats = sizeof(float);
-  blocks = static_cast<int>(min(a.pairs(), kMultiprocessors));
+  static_assert(kMultiprocessors <= kThreads);  // of the block that clears `done`
+  cuts = !a.has_mask && 2 * a.pairs() >= kMultiprocessors;
+  blocks = static_cast<int>(cuts ? kMultiprocessors : min(a.pairs(), kMultiprocessors));
   auto take = [&](int64_t count) {
     auto* at = reinterpret_cast<float*>(workspace) + bytes / kFloats;
     bytes += count * kFloats;
     return at;
   };
+  int64_t of_blocks = int64_t{blocks} * rows * kPanel;
   shifts = take(a.pairs() * rows);
   means = take(a.pairs() * rows);
-  sums = take(int64_t{blocks} * rows * kPanel);
+  sums = take(of_blocks);
+  late_sums = take(cuts ? of_blocks : 0);
   dy_norms = take(a.pairs() * rows / kWarpRows);
   v_norms = take(a.pairs() * key_groups);
+  done = reinterpret_cast<int*>(take(blocks));
 }
 
 void fill_kept_rooms(const Attention& a, const KeptInputs& kept, const KeptRooms& rooms) {
