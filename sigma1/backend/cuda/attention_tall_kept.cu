@@ -221,6 +221,7 @@ struct KeptHead : TallKeptBlock<Size> {
   __device__ __forceinline__ void take_step(const KeptGradients& to) {
     wait_products<0>(scores);
     settle(of_values);
+    keep_factors(weights);
     begin_products();
     start_dscores(0);
     start_keys(stage(KeptSteps::kKnown - 1, 1), true);  // of the last step
