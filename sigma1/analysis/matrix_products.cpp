@@ -72,8 +72,10 @@ std::vector<MatrixProduct> matrix_products(const Node& node) {
   OpView view{types, node.attributes};
   if (node.op == &matmul_op) return of_matmul(node, view);
   if (node.op == &linear_op) return of_linear(view);
-  if (node.op == &attention_op) return of_attention(view);
-  if (node.op == &attention_grad_op) return twice(of_attention(view));
+  if (node.op == &attention_op || node.op == &attention_kept_op) return of_attention(view);
+  if (node.op == &attention_grad_op || node.op == &attention_kept_grad_op) {
+    return twice(of_attention(view));
+  }
   if (node.op == &recurrent_highway_op) return of_recurrent(view);
   if (node.op == &recurrent_highway_grad_op) return twice(of_recurrent(view));
   const Shape &first = types[0].shape, &second = types[1].shape;

@@ -78,6 +78,9 @@ class Device {
   // Why a product, a node of a forward graph, and its gradients are no faster from numbers of 8
   // bits than of 16; empty where they are, or where nobody knows.
   virtual std::string why_not_8_bits(const Graph& graph, int node) const;
+  // Whether the gradient of attention at `node` is faster from what forward keeps for it
+  // (passes/lowering.h) than from its inputs alone.
+  virtual bool keeps_attention(const Graph& graph, int node) const;
   // Writes a buffer's turned half.
   virtual void turn(const Buffer& buffer) const;
   // What a tensor's numbers are like, where the device can tell; nothing: they must be read.

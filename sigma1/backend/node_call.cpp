@@ -4,11 +4,6 @@
 
 namespace sigma1 {
 
-Cast storage(const Node& node, size_t output) {
-  static const Cast fp32{find_format("fp32").format, Rounding::nearest_even, Overflow::infinity};
-  return node.storage.empty() ? fp32 : node.storage[output];
-}
-
 Buffer buffer_of(const Graph& graph, Value value) {
   const Node& node = graph.node(value.node);
   auto output = static_cast<size_t>(value.output);

@@ -6,12 +6,10 @@
 #include <vector>
 
 #include "sigma1/backend/kernel.h"
-#include "sigma1/graph/graph.h"
+#include "sigma1/graph/storage.h"
 
 namespace sigma1 {
 
-// How an output is stored: fp32 unless lowering said otherwise.
-Cast storage(const Node& node, size_t output);
 // A value's buffer, without memory.
 Buffer buffer_of(const Graph& graph, Value value);
 

@@ -43,7 +43,7 @@ constexpr const OpDef* kCatalogue[] = {
     &softmax_xent_grad_op, &layer_norm_grad_op, &layer_norm_weight_grad_op, &rms_norm_grad_op,
     &rms_norm_weight_grad_op, &attention_grad_op, &recurrent_highway_grad_op,
     // What only lowering emits
-    &softmax_xent_with_grad_op, &scaled_cast_op,
+    &softmax_xent_with_grad_op, &attention_kept_op, &attention_kept_grad_op, &scaled_cast_op,
     // Between ranks
     &all_reduce_op, &reduce_scatter_op, &all_gather_op,
     // Optimiser steps

@@ -2,6 +2,7 @@
 
 #include "sigma1/graph/rewrite.h"
 #include "sigma1/graph/sources.h"
+#include "sigma1/graph/storage.h"
 #include "sigma1/ops/softmax.h"
 #include "sigma1/passes/lowering.h"
 
@@ -21,10 +22,6 @@ int loss_of(const Graph& graph, const Node& gradient) {
     }
   }
   return -1;
-}
-
-Cast stored_as(const Node& node) {
-  return node.storage.empty() ? Cast{find_format("fp32").format} : node.storage.front();
 }
 
 }  // namespace
@@ -49,7 +46,7 @@ void fuse_loss(Graph& graph) {
     double seed_value = seed.attributes.get<double>("value") * seed.factor(0);
     Node& node = rewriter.fresh().node(both.front().node);
     node.output_factors = {loss.factor(0), gradient.factor(0) * seed_value};
-    node.storage = {stored_as(loss), stored_as(gradient)};
+    node.storage = {storage(loss, 0), storage(gradient, 0)};
     ready[found->second] = both[1];
     return {both[0]};
   });

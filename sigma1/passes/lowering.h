@@ -2,6 +2,7 @@
 // is stored in, what runs together. All may change structure: only names survive them.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -35,6 +36,11 @@ enum class Recompute {
 Recompute parse_recompute(std::string_view text);  // Throws Error.
 // Before fuse_loss, after what gives storage.
 void recompute(Graph& graph, Recompute what);
+
+// Forward keeps what the gradients of attention would compute again, for those that are wanted, of
+// nodes `attention_grad` by their number, and whose attention has no relative positions. After
+// recompute, when factors and storage are final.
+void keep_attention(Graph& graph, const std::function<bool(const Graph&, int gradient)>& wants);
 
 // One node for a loss and its gradient, where the loss's own gradient is a constant.
 void fuse_loss(Graph& graph);

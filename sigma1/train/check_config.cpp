@@ -135,6 +135,7 @@ void TrainConfig::check() const {
   parse_scheme(scheme);
   parse_recompute(recompute);
   expect_one_of("align", align, {"default", "function", "measure", "none"});
+  expect_one_of("keep-attention", keep_attention, {"auto", "true", "false"});
   expect_one_of("dispatch", dispatch, {"measured", "none"});
   if (!weight_rounding.empty()) {
     expect_one_of("weight-rounding", weight_rounding, {"nearest", "stochastic"});

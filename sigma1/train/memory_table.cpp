@@ -80,7 +80,7 @@ int64_t MemoryTable::total() const {
 }
 
 MemoryTable memory_table(const TrainConfig& config, const Device& device) {
-  StepGraph step = gradient_graph(config, {});
+  StepGraph step = gradient_graph(config, {}, device);
   Placement placement = place_values(*step.graph, step.stored, Fusion::chains, device);
   Shares shares;
   add_kept(config, *step.graph, shares);

@@ -92,7 +92,7 @@ void Session::build() {
     for (const std::string& name : parameters_) kept_.push_back(kept_tensor(store_, name));
     return;
   }
-  StepGraph gradients = gradient_graph(config_, alignment_);
+  StepGraph gradients = gradient_graph(config_, alignment_, store_.device());
   gradients_ = std::make_unique<Program>(gradients.graph, store_, gradients.stored, seed);
   if (config_.meets_ranks()) exchange_ = std::make_unique<RankExchange>(config_, gradients, store_);
   StepGraph whole_update = update_graph(config_, alignment_), update = whole_update;

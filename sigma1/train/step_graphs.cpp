@@ -155,11 +155,16 @@ std::shared_ptr<Graph> scaled_model(const TrainConfig& config, const Alignment& 
   return graph;
 }
 
-StepGraph gradient_graph(const TrainConfig& config, const Alignment& alignment) {
+StepGraph gradient_graph(const TrainConfig& config, const Alignment& alignment,
+                         const Device& device) {
   StepGraph step = labelled_gradient_graph(config, alignment).step;
   remove_dead_nodes(*step.graph);  // or merge_casts would take them for readers
   merge_casts(*step.graph);
   recompute(*step.graph, parse_recompute(config.recompute));
+  keep_attention(*step.graph, [&](const Graph& graph, int gradient) {
+    if (config.keep_attention != "auto") return config.keep_attention == "true";
+    return device.keeps_attention(graph, gradient);
+  });
   fuse_loss(*step.graph);
   remove_dead_nodes(*step.graph);
   return step;

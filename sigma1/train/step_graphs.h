@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "sigma1/backend/device.h"
 #include "sigma1/graph/graph.h"
 #include "sigma1/passes/alignment.h"
 #include "sigma1/train/tensor_labels.h"
@@ -34,8 +35,9 @@ struct StepGraph {
 std::shared_ptr<Graph> scaled_model(const TrainConfig& config, const Alignment& alignment);
 
 // Loss, and the gradient of every parameter, added to what is there when several batches make a
-// step.
-StepGraph gradient_graph(const TrainConfig& config, const Alignment& alignment);
+// step; as suits the device.
+StepGraph gradient_graph(const TrainConfig& config, const Alignment& alignment,
+                         const Device& device);
 // The same for looking at: with labels, and every tensor that a label names still apart. A model
 // without a loss, a layer only, gets a squared error.
 struct LabelledGraph {

@@ -47,15 +47,16 @@ struct TrainConfig {
   int64_t accumulate = 1;
   // A step's batches are accumulate × ranks, whoever computes them: `ranks` is what the run was
   // started with, `world` the processes there are now.
-  int64_t ranks = 0;                   // 0: as many as there are when the run begins
-  int64_t world = 1;                   // no setting: a session finds it
-  std::string reduce = "fp32";         // what gradients travel in between ranks: fp32, bf16, fp16
-  std::string shard = "none";          // or optimiser: each rank keeps a share of its state
-  double bucket = 32;                  // MB of gradients that travel together
-  int64_t rank_timeout = 60;           // seconds
-  std::string collectives = "needed";  // or always: one rank meets itself, as several would
-  std::string recompute = "none";      // norms, activations, blocks
-  std::string dispatch = "measured";   // or none
+  int64_t ranks = 0;                    // 0: as many as there are when the run begins
+  int64_t world = 1;                    // no setting: a session finds it
+  std::string reduce = "fp32";          // what gradients travel in between ranks: fp32, bf16, fp16
+  std::string shard = "none";           // or optimiser: each rank keeps a share of its state
+  double bucket = 32;                   // MB of gradients that travel together
+  int64_t rank_timeout = 60;            // seconds
+  std::string collectives = "needed";   // or always: one rank meets itself, as several would
+  std::string recompute = "none";       // norms, activations, blocks
+  std::string keep_attention = "auto";  // true, false; auto: as suits the device
+  std::string dispatch = "measured";    // or none
   int64_t seed = 0;
 
   int64_t evaluate_every = 0;  // 0: an eighth of the steps

@@ -21,8 +21,8 @@ std::string base_name(const std::string& name) {
 // The worst of each gradient tensor and its casts, by name.
 std::map<std::string, Zeros> count_zeros(const TrainConfig& config, const Session& session,
                                          const ModelBatch& batch) {
-  StepGraph graph = gradient_graph(config, session.alignment());
   Store store;
+  StepGraph graph = gradient_graph(config, session.alignment(), store.device());
   Program program(graph.graph, store, graph.stored);
   for (Value parameter : graph.graph->parameters()) {
     const std::string& name = graph.graph->node(parameter.node).name;

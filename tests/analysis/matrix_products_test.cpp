@@ -104,6 +104,8 @@ TEST(MatrixProducts, OfBackwardAreTwiceThoseOfForward) {
     build_model(forward, each.model, each.config);
     build_training_graph(step, each);
     EXPECT_EQ(product_flops(step), 3 * product_flops(forward)) << each.name;
+    keep_attention(step, [](const Graph&, int) { return true; });
+    EXPECT_EQ(product_flops(step), 3 * product_flops(forward)) << each.name << ", kept";
   }
 }
 
@@ -112,9 +114,14 @@ TEST(MatrixProducts, AreKnownOfEveryOpThatMultiplies) {
   for (const TrainingCase& each : training_cases()) {
     Graph step;
     build_training_graph(step, each);
-    for (const Node& node : step.nodes()) {
-      if (!matrix_products(node).empty()) met.insert(node.op->name);
-    }
+    auto meet = [&] {
+      for (const Node& node : step.nodes()) {
+        if (!matrix_products(node).empty()) met.insert(node.op->name);
+      }
+    };
+    meet();
+    keep_attention(step, [](const Graph&, int) { return true; });
+    meet();
   }
   for (const OpDef* op : op_catalogue()) {
     if (op->multiplies != nullptr) all.insert(op->name);

@@ -1,4 +1,5 @@
 #include "sigma1/backend/cpu/kernel_table.h"
+#include "sigma1/ops/attention.h"
 #include "tests/backend/check_kernel.h"
 
 namespace sigma1::cpu {
@@ -21,55 +22,76 @@ Tensor some_masked(int64_t batch, int64_t tk) {
   return mask;
 }
 
-KernelCall call(const Mode& mode, bool grad, int64_t batch, int64_t heads, int64_t tq, int64_t tk,
-                int64_t d) {
+const Kernel& kernel_of(const OpDef& op) {
+  for (const Kernel& each : attention_kernels()) {
+    if (each.op == &op) return each;
+  }
+  throw Bug("{} has no kernel", op.name);
+}
+
+std::vector<const OpDef*> ops_of(const Mode& mode) {
+  if (mode.relative) return {&attention_op, &attention_grad_op};
+  return {&attention_op, &attention_grad_op, &attention_kept_op, &attention_kept_grad_op};
+}
+
+KernelCall call(const Mode& mode, const OpDef& op, int64_t batch, int64_t heads, int64_t tq,
+                int64_t tk, int64_t d) {
   Shape queries{batch, mode.causal ? tk : tq, heads * d}, keys{batch, tk, heads * d};
   std::vector<Tensor> inputs = normal_tensors({queries, keys, keys});
   if (mode.relative) inputs.push_back(normal_tensor({tk, heads * d}, "relative", 3));
   if (mode.mask) inputs.push_back(some_masked(batch, tk));
-  if (grad) inputs.push_back(normal_tensor(queries, "dy", 3));
-  return {&attention_kernels()[grad ? 1 : 0],
+  bool kept_grad = &op == &attention_kept_grad_op;
+  if (&op == &attention_grad_op || kept_grad) inputs.push_back(normal_tensor(queries, "dy", 3));
+  if (kept_grad) inputs.push_back(normal_tensor(queries, "result", 3));
+  if (kept_grad) inputs.push_back(normal_tensor({batch, heads, queries[1]}, "logs", 3));
+  return {&kernel_of(op),
           inputs,
           {{"heads", heads},
            {"causal", mode.causal},
            {"multiplier", 0.7},
            {"has_relative", mode.relative},
-           {"has_mask", mode.mask}}};
+           {"has_mask", mode.mask},
+           {kKeepsResult, !mode.causal},
+           {kResultFactor, 1.7}}};
 }
 
 // Two whole blocks of queries and a rest, of an odd width.
-KernelCall odd_call(const Mode& mode, bool grad) { return call(mode, grad, 2, 3, 131, 150, 5); }
+KernelCall odd_call(const Mode& mode, const OpDef& op) { return call(mode, op, 2, 3, 131, 150, 5); }
 
 TEST(AttentionKernels, GiveTheReferenceOverManyBlocks) {
   for (const Mode& mode : kModes) {
-    for (bool grad : {false, true}) expect_reference(odd_call(mode, grad));
+    for (const OpDef* op : ops_of(mode)) expect_reference(odd_call(mode, *op));
   }
 }
 
 // So many heads that each thread keeps one head's sums to itself.
 TEST(AttentionKernels, GiveTheReferenceForManyHeads) {
-  for (const Mode& mode : kModes) expect_reference(call(mode, true, 3, 12, 70, 70, 4));
+  for (const Mode& mode : kModes) {
+    for (const OpDef* op : ops_of(mode)) expect_reference(call(mode, *op, 3, 12, 70, 70, 4));
+  }
 }
 
 TEST(AttentionKernels, GiveTheReferenceForOneQueryOrKey) {
-  for (bool grad : {false, true}) {
-    expect_reference(call({}, grad, 2, 2, 1, 9, 3));
-    expect_reference(call({.causal = true, .relative = true}, grad, 1, 2, 65, 65, 1));
-  }
-  expect_reference(call({}, false, 2, 2, 9, 1, 3));
+  for (const OpDef* op : ops_of({})) expect_reference(call({}, *op, 2, 2, 1, 9, 3));
+  Mode placed{.causal = true, .relative = true};
+  for (const OpDef* op : ops_of(placed)) expect_reference(call(placed, *op, 1, 2, 65, 65, 1));
+  expect_reference(call({}, attention_op, 2, 2, 9, 1, 3));
 }
 
 TEST(AttentionKernels, ReadAndWriteFp16) {
-  for (bool grad : {false, true}) {
-    KernelCall odd = odd_call(kModes[4], grad);
-    odd.codec = &fp16_codec();
-    expect_reference(odd);
+  for (const Mode& mode : {kModes[2], kModes[4]}) {
+    for (const OpDef* op : ops_of(mode)) {
+      SCOPED_TRACE(op->name);
+      KernelCall odd = odd_call(mode, *op);
+      odd.codec = &fp16_codec();
+      expect_reference(odd);
+    }
   }
 }
 
 TEST(AttentionKernels, GiveTheSameBitsOnAnyThreads) {
   for (const Mode& mode : kModes) {
-    for (bool grad : {false, true}) expect_same_on_any_threads(odd_call(mode, grad));
+    for (const OpDef* op : ops_of(mode)) expect_same_on_any_threads(odd_call(mode, *op));
   }
 }
 

@@ -124,6 +124,70 @@ Tensors attended_grad(const Tensors& in, const Mode& mode) {
   return grads;
 }
 
+Tensors attended_and_kept(const Tensors& in, const Mode& mode, bool keeps_result) {
+  Tensors outputs = attended(in, mode);
+  Tensor& logs = outputs.emplace_back(Shape{in[0].dim(0), kSmallHeads, in[0].dim(1)});
+  for_each_query(in, mode, [&](const Query& query) {
+    double total = 0;
+    for (int64_t j = 0; j < query.keys(); ++j) total += query.weight(j);
+    at(logs, {query.b, query.h, query.i}) = total > 0 ? std::log(total) : 0;
+  });
+  if (keeps_result) outputs.push_back(outputs.front());
+  return outputs;
+}
+
+// Of any result and logarithms, whether or not they are those of q, k and v.
+Tensors kept_grad(const Tensors& in, const Mode& mode, double result_factor) {
+  Tensors grads{Tensor(in[0].shape), Tensor(in[1].shape), Tensor(in[2].shape)};
+  const Tensor &dy = in.end()[-3], &result = in.end()[-2], &logs = in.end()[-1];
+  for_each_query(in, mode, [&](const Query& query) {
+    auto [same_in, same_mode, b, h, i] = query;
+    double factor = mode.multiplier / std::sqrt(static_cast<double>(query.d()));
+    for (int64_t j = 0; j < query.keys(); ++j) {
+      double p = query.weight(j) / std::exp(at(logs, {b, h, i})), dlogit = 0;
+      for (int64_t c = query.column(0); c < query.column(query.d()); ++c) {
+        double value = at(in[2], {b, j, c}) - at(result, {b, i, c}) / result_factor;
+        dlogit += p * at(dy, {b, i, c}) * value;
+        at(grads[2], {b, j, c}) += p * at(dy, {b, i, c});
+      }
+      for (int64_t c = 0; c < query.d(); ++c) {
+        at(grads[0], {b, i, query.column(c)}) += dlogit * query.slope(j, c);
+        at(grads[1], {b, j, query.column(c)}) +=
+            dlogit * factor * at(in[0], {b, i, query.column(c)});
+      }
+    }
+  });
+  return grads;
+}
+
+void add_kept(const Mode& mode, const std::vector<TensorType>& small,
+              std::vector<ConformanceCase>& cases) {
+  for (bool keeps_result : {false, true}) {
+    Attributes attributes = mode.attributes(kSmallHeads);
+    attributes.set(kKeepsResult, keeps_result);
+    cases.push_back({mode.label() + (keeps_result ? " result" : ""),
+                     &attention_kept_op,
+                     small,
+                     attributes,
+                     [=](const Tensors& in) { return attended_and_kept(in, mode, keeps_result); },
+                     {},
+                     {}});
+  }
+  double result_factor = mode.mask ? 0.3 : 1;
+  Attributes attributes = mode.attributes(kSmallHeads);
+  attributes.set(kResultFactor, result_factor);
+  std::vector<TensorType> types = small;
+  TensorType q = small.front();
+  types.insert(types.end(), {q, q, {{q.dim(0), kSmallHeads, q.dim(1)}}});
+  cases.push_back({mode.label(),
+                   &attention_kept_grad_op,
+                   types,
+                   attributes,
+                   [=](const Tensors& in) { return kept_grad(in, mode, result_factor); },
+                   {},
+                   {}});
+}
+
 }  // namespace
 
 std::vector<ConformanceCase> attention_cases() {
@@ -142,6 +206,7 @@ std::vector<ConformanceCase> attention_cases() {
     Attributes attributes = mode.attributes(kSmallHeads);
     cases.push_back({mode.label(), &attention_op, small, attributes, forward,
                      mode.inputs(8, kLargeHeads, 10, 14, 16), mode.attributes(kLargeHeads)});
+    if (!mode.relative) add_kept(mode, small, cases);
     small.push_back(small.front());
     cases.push_back({mode.label(), &attention_grad_op, small, attributes, backward, {}, {}});
   }

@@ -112,16 +112,6 @@ TEST_F(CudaTallAttention, GivesZerosWhereNothingIsSeen) {
   }
 }
 
-// As few numbers as make no difference, over and over: to draw them all would take minutes.
-Tensor repeated(const TensorType& type) {
-  constexpr int64_t kDrawn = 1 << 16;
-  static const AttentionCase small{1, 1, kDrawn, 1, 1};
-  static const Tensor drawn = small.inputs(attention_op, 1)[0];
-  Tensor all(type.shape);
-  for (int64_t i = 0; i < all.count(); ++i) all[i] = drawn[i % kDrawn];
-  return all;
-}
-
 double microseconds(const OpDef& op, const AttentionCase& each, const char* format) {
   Attributes attributes = each.attributes();
   std::vector<TensorType> types = each.types(op);

@@ -6,45 +6,22 @@
 #include "sigma1/ops/pointwise.h"
 #include "sigma1/ops/shape.h"
 #include "sigma1/runtime/placement.h"
+#include "tests/backend/cpu_like.h"
 
 namespace sigma1 {
 namespace {
 
-// The CPU, but for elementwise ops that it claims to run on parts of rows.
-class FakeDevice : public Device {
+// Claims to run elementwise ops on parts of rows.
+class FakeDevice : public CpuLike {
  public:
-  std::string name() const override { return "fake"; }
-  std::byte* allocate(int64_t bytes) const override { return cpu_device().allocate(bytes); }
-  void release(std::byte* memory) const noexcept override { cpu_device().release(memory); }
-  void write(std::byte* to, const void* from, int64_t bytes) const override {
-    cpu_device().write(to, from, bytes);
-  }
-  void read(void* to, const std::byte* from, int64_t bytes) const override {
-    cpu_device().read(to, from, bytes);
-  }
-  const Kernel& find_kernel(const OpDef& op) const override { return cpu_device().find_kernel(op); }
   Grouping grouping(const Graph&) const override {
     return {.is_pointwise = [](const Node&) { return false; }};
-  }
-  std::unique_ptr<Chain> make_chain(NodeGroup::Kind kind,
-                                    std::vector<ChainStep> steps) const override {
-    return cpu_device().make_chain(kind, std::move(steps));
   }
   bool takes_parts(const Graph& graph, int node, size_t) const override {
     return graph.node(node).op == &relu_op;
   }
   bool gives_parts(const Graph& graph, int node, size_t) const override {
     return graph.node(node).op == &relu_op;
-  }
-  std::unique_ptr<Recording> record(std::function<void()> work) const override {
-    return cpu_device().record(std::move(work));
-  }
-  void when_finite(std::span<const Buffer> numbers, const uint64_t* step, uint64_t* bad_step,
-                   const std::function<void()>& body) const override {
-    cpu_device().when_finite(numbers, step, bad_step, body);
-  }
-  std::unique_ptr<Readout> read_later(std::vector<std::span<const std::byte>> from) const override {
-    return cpu_device().read_later(std::move(from));
   }
 };
 

@@ -46,7 +46,7 @@ TEST(BertTraining, BothLossesAreFused) {
   for (const char* method : {"unit", "none", "loss-scale=512"}) {
     TrainConfig config = bert_config();
     config.method = method;
-    StepGraph step = gradient_graph(config, {});
+    StepGraph step = gradient_graph(config, {}, cpu_device());
     int fused = 0;
     for (const Node& node : step.graph->nodes()) {
       fused += node.op == &softmax_xent_with_grad_op ? 1 : 0;

@@ -16,14 +16,16 @@ std::map<std::string, int64_t> by_kind(const MemoryTable& table) {
   return bytes;
 }
 
-TrainConfig config_of(const char* precision, const char* recompute = "none") {
+TrainConfig config_of(const char* precision, const char* recompute = "none",
+                      const char* keep_attention = "false") {
   TrainConfig config = tiny_config({{"model", "gpt"}});
   for (auto [key, value] : {std::pair{"method", "unit"},
                             {"align", "none"},
                             {"precision", precision},
                             {"depth", "4"},
                             {"batch", "8"},
-                            {"recompute", recompute}}) {
+                            {"recompute", recompute},
+                            {"keep-attention", keep_attention}}) {
     config.set(key, value);
   }
   config.size.vocabulary = static_cast<int64_t>(tiny_corpus().vocabulary.size());
@@ -32,8 +34,12 @@ TrainConfig config_of(const char* precision, const char* recompute = "none") {
 
 TEST(MemoryTable, IsWhatASessionTakes) {
   Corpus corpus = tiny_corpus();
-  for (const char* precision : {"fp32", "fp16", "fp8"}) {
-    TrainConfig config = config_of(precision);
+  for (auto [precision, keep_attention] : {std::pair{"fp32", "false"},
+                                           {"fp16", "false"},
+                                           {"fp8", "false"},
+                                           {"fp16", "true"},
+                                           {"fp8", "true"}}) {
+    TrainConfig config = config_of(precision, "none", keep_attention);
     Session session(config, corpus);
     std::map<std::string, int64_t> bytes = by_kind(memory_table(session.config(), cpu_device()));
     int64_t parameters = 0, gradients = 0;

@@ -36,10 +36,10 @@ TEST(ProductDispatch, ACpuKnowsNothingAgainst8Bits) {
 TEST(ProductDispatch, AProductAndItsGradientsReadWhatIsStored) {
   TrainConfig config = fp8_config();
   constexpr const char* kProduct = "layer0/attention/qkv/linear";
-  StepGraph before = gradient_graph(config, {});
+  StepGraph before = gradient_graph(config, {}, cpu_device());
   EXPECT_GE(count_8_bits(*before.graph, kProduct), 6);  // two factors of each product
   leave_in_16_bits(config, {{kProduct, "of a reason"}});
-  StepGraph after = gradient_graph(config, {});
+  StepGraph after = gradient_graph(config, {}, cpu_device());
   EXPECT_EQ(count_8_bits(*after.graph, kProduct), 0);
   EXPECT_EQ(count_8_bits(*after.graph, "layer0/attention/out/linear"),
             count_8_bits(*before.graph, "layer0/attention/out/linear"));

@@ -45,7 +45,8 @@ TrainConfig config_of(const char* scheme, const std::string& norm) {
 
 std::vector<double> losses(const TrainConfig& config, const JoinWeights& joins) {
   Alignment alignment{joins, {}};
-  StepGraph gradients = gradient_graph(config, alignment), update = update_graph(config, alignment);
+  StepGraph gradients = gradient_graph(config, alignment, cpu_device()),
+            update = update_graph(config, alignment);
   Store store;
   Program forward_backward(gradients.graph, store, gradients.stored);
   Program next(update.graph, store, update.stored);

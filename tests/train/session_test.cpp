@@ -78,6 +78,12 @@ std::vector<Case> models_and_optimisers() {
                         {"precision", precision}}});
     }
   }
+  for (const char* precision : {"fp16", "fp8"}) {
+    cases.push_back({{{"method", "unit"},
+                      {"model", "gpt"},
+                      {"keep-attention", "true"},
+                      {"precision", precision}}});
+  }
   cases.push_back({{{"method", "unit"}, {"scheme", "exact"}, {"precision", "fp8"}}});
   cases.push_back({{{"method", "unit"}, {"align", "none"}, {"precision", "fp8"}}});
   cases.push_back({{{"method", "unit"}, {"precision", "fp8"}, {"context", "conv"}}});
@@ -104,10 +110,11 @@ INSTANTIATE_TEST_SUITE_P(Models, Training, testing::ValuesIn(models_and_optimise
 // Less is held, and no bit is another.
 TEST(Recomputing, GivesTheSameLossesFromLessMemory) {
   Corpus corpus = tiny_corpus();
-  for (const char* model : {"char_lm", "gpt"}) {
+  for (auto [model, keep_attention] :
+       {std::pair{"char_lm", "false"}, {"gpt", "false"}, {"gpt", "true"}}) {
     for (const char* precision : {"fp32", "fp8"}) {
       auto session_of = [&](const char* recompute) {
-        TrainConfig config = tiny_config({{"model", model}});
+        TrainConfig config = tiny_config({{"model", model}, {"keep-attention", keep_attention}});
         for (auto [key, value] : {std::pair{"method", "unit"},
                                   {"precision", precision},
                                   {"depth", "4"},

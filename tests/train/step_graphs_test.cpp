@@ -189,7 +189,7 @@ ByName gradients_at_once(TrainConfig config, const Alignment& alignment, const B
   config.size.batch = batch.sequences;
   config.accumulate = 1;
   Store store;
-  StepGraph step = gradient_graph(config, alignment);
+  StepGraph step = gradient_graph(config, alignment, cpu_device());
   Program program(step.graph, store, step.stored);
   for (Value parameter : step.graph->parameters()) {
     const std::string& name = step.graph->node(parameter.node).name;
@@ -251,7 +251,7 @@ TEST(Accumulate, TakesNewBatchesEachStepAndGivesTheMeanLoss) {
 TEST(GradientGraph, NormsAndActivationsAreStoredAsProductsReadThem) {
   TrainConfig config = tiny_config({{"model", "gpt"}, {"method", "unit"}, {"precision", "fp8"}});
   config.size.vocabulary = 64;
-  StepGraph step = gradient_graph(config, {});
+  StepGraph step = gradient_graph(config, {}, cpu_device());
   for (const char* name : {"layer0/norm1/layer_norm", "layer0/norm2/layer_norm", "layer0/ffn/gelu",
                            "layer0/attention/attention"}) {
     auto node = std::ranges::find(step.graph->nodes(), name, &Node::name);

@@ -177,6 +177,7 @@ TEST(TrainConfig, BadValuesAreNamedWithTheirKey) {
                            {"method", "units"},
                            {"scheme", "x"},
                            {"align", "x"},
+                           {"keep-attention", "x"},
                            {"precision", "fp7"},
                            {"activations", "fp99"},
                            {"weights", "fp99"},

@@ -21,24 +21,48 @@ void for_each(int64_t count, Body body) {
                [&](size_t begin, size_t) { body(static_cast<int64_t>(begin)); });
 }
 
+// An array for each output that is not fp32 where it lies; y, logarithms and result, or a gradient
+// for each input that has one.
+using Rooms = std::array<float*, 4>;
+
+Rooms rooms_of_outputs(Arena& arena, const Launch& launch) {
+  Rooms rooms{};
+  for (size_t o = 0; o < launch.outputs.size(); ++o) rooms[o] = arena.like(launch.out(o));
+  return rooms;
+}
+
+// Where outputs are computed, as fp32.
+Rooms targets_of(const Launch& launch, const Rooms& rooms) {
+  Rooms targets{};
+  for (size_t o = 0; o < launch.outputs.size(); ++o) {
+    targets[o] = target_whole(launch.out(o), rooms[o]);
+  }
+  return targets;
+}
+
+void store_outputs(const Launch& launch, const Rooms& targets) {
+  for (size_t o = 0; o < launch.outputs.size(); ++o) store_whole(launch, o, targets[o]);
+}
+
 struct ForwardPlan {
   AttentionDims dims;
   Arena arena;
   AttentionRooms inputs;
-  float* y;
+  Rooms outputs;
 
   explicit ForwardPlan(const Launch& launch)
       : dims(launch),
         arena(launch.workspace),
-        inputs(arena, launch, dims, false),
-        y(arena.like(launch.out())) {}
+        inputs(arena, launch, dims),
+        outputs(rooms_of_outputs(arena, launch)) {}
 };
 
+// `logs` may be null: where nobody keeps them.
 void attend(const AttentionDims& dims, const AttentionBlock& block, const AttentionInputs& in,
-            float* y, float factor) {
+            float* y, float factor, float* logs) {
   float* inverse_sums = thread_room(static_cast<size_t>(kRows + dims.score_floats()));
   float* weights = inverse_sums + kRows;
-  attention_weights(dims, block, in, weights, inverse_sums);
+  attention_weights(dims, block, in, weights, inverse_sums, logs);
   Gemm product{.m = block.rows,
                .n = dims.d,
                .k = block.keys,
@@ -53,17 +77,29 @@ void attend(const AttentionDims& dims, const AttentionBlock& block, const Attent
   }
 }
 
+void keep_result(const Launch& launch, const AttentionDims& dims, const AttentionBlock& block,
+                 const float* y, float* result) {
+  for (int64_t i = 0; i < block.rows; ++i) {
+    int64_t at = block.query_at + i * dims.width;
+    vectors().scale(y + at, result + at, dims.d, launch.factor(2) / launch.factor(0));
+  }
+}
+
 void run_attention(const Launch& launch) {
   ForwardPlan plan(launch);
   const AttentionDims& dims = plan.dims;
   AttentionInputs in = plan.inputs.load(launch, dims);
-  float* y = target_whole(launch.out(), plan.y);
+  Rooms to = targets_of(launch, plan.outputs);
+  auto [y, logs, result, none] = to;
   // The last blocks see the most keys; first, so that no thread is left with them at the end.
   for_each(dims.pairs() * dims.blocks(), [&](int64_t i) {
     AttentionBlock block(dims, i % dims.pairs(), dims.blocks() - 1 - i / dims.pairs());
-    attend(dims, block, in, y, launch.factor());
+    float* kept = logs != nullptr ? logs + block.log_at : nullptr;
+    attend(dims, block, in, y, launch.factor(), kept);
+    if (kept != nullptr) vectors().scale(kept, kept, block.rows, launch.factor(1));
+    if (result != nullptr) keep_result(launch, dims, block, y, result);
   });
-  store_whole(launch, 0, y);
+  store_outputs(launch, to);
 }
 
 int64_t attention_workspace(const Launch& launch) { return ForwardPlan(launch).arena.bytes(); }
@@ -77,15 +113,15 @@ struct GradPlan {
   int64_t parts;
   Arena arena;
   AttentionRooms inputs;
-  std::array<float*, 4> outputs{};
-  std::array<float*, 4> sums{};  // [parts, batch, tk, width] of dk, dv and the reversed positions
+  Rooms outputs;
+  Rooms sums{};  // [parts, batch, tk, width] of dk, dv and the reversed positions
 
   explicit GradPlan(const Launch& launch)
       : dims(launch),
         parts(std::max<int64_t>(1, std::min(kWorkers / dims.pairs(), dims.blocks()))),
         arena(launch.workspace),
-        inputs(arena, launch, dims, true) {
-    for (size_t o = 0; o < launch.outputs.size(); ++o) outputs[o] = arena.like(launch.out(o));
+        inputs(arena, launch, dims),
+        outputs(rooms_of_outputs(arena, launch)) {
     int64_t floats = parts * dims.batch * dims.tk * dims.width;
     if (parts > 1) sums[1] = arena.floats(floats);
     if (parts > 1) sums[2] = arena.floats(floats);
@@ -115,13 +151,15 @@ void add_to_keys(const AttentionDims& dims, const AttentionBlock& block, const f
 }
 
 // weights[rows, keys] become the gradients of the logits.
-void softmax_grad(const AttentionDims& dims, const AttentionBlock& block, float* weights,
-                  float* dweights) {
+void softmax_grad(const AttentionDims& dims, const AttentionBlock& block, const AttentionInputs& in,
+                  float* weights, float* dweights) {
   for (int64_t i = 0; i < block.rows; ++i) {
-    int64_t visible = block.visible(dims, i);
+    int64_t visible = block.visible(dims, i), at = block.query_at + i * dims.width;
     float *p = weights + i * block.keys, *dp = dweights + i * block.keys;
     vectors().multiply(p, dp, dp, visible, 1);
-    float mean = vectors().sum(dp, visible);
+    float mean = in.result != nullptr
+                     ? dims.result_scale * vectors().dot(in.dy + at, in.result + at, dims.d)
+                     : vectors().sum(dp, visible);
     vectors().combine(dp, p, p, visible, 1, -mean);
   }
 }
@@ -144,14 +182,9 @@ void grad_queries(const AttentionDims& dims, const AttentionBlock& block, const 
 
 void grad_block(const AttentionDims& dims, const AttentionBlock& block, const AttentionInputs& in,
                 const Gradients& to, bool first) {
-  float* inverse_sums = thread_room(static_cast<size_t>(kRows + 2 * dims.score_floats()));
-  float *room = inverse_sums + kRows, *weights = room + block.offset;
-  float* dweights = room + dims.score_floats();
-  attention_weights(dims, block, in, room, inverse_sums);
-  for (int64_t i = 0; i < block.rows; ++i) {
-    float* row = weights + i * block.keys;
-    vectors().scale(row, row, block.visible(dims, i), inverse_sums[i]);
-  }
+  float* room = thread_room(static_cast<size_t>(2 * dims.score_floats()));
+  float *weights = room + block.offset, *dweights = room + dims.score_floats();
+  attention_probabilities(dims, block, in, room);
   const float *q = in.q + block.query_at, *dy = in.dy + block.query_at;
   add_to_keys(dims, block, weights, block.keys, dy, to.dv + block.key_at, to.factors[2], first);
   Gemm product{.m = block.rows,
@@ -162,7 +195,7 @@ void grad_block(const AttentionDims& dims, const AttentionBlock& block, const At
                .ldb = dims.width,
                .ldc = block.keys};
   gemm(product, dy, in.v + block.key_at, dweights);
-  softmax_grad(dims, block, weights, dweights);
+  softmax_grad(dims, block, in, weights, dweights);
   grad_queries(dims, block, in, room, to);
   add_to_keys(dims, block, weights, block.keys, q, to.dk + block.key_at,
               dims.temperature * to.factors[1], first);
@@ -210,10 +243,9 @@ void run_attention_grad(const Launch& launch) {
   GradPlan plan(launch);
   const AttentionDims& dims = plan.dims;
   AttentionInputs in = plan.inputs.load(launch, dims);
-  std::array<float*, 4> outputs{}, sums = plan.sums;
+  Rooms outputs = targets_of(launch, plan.outputs), sums = plan.sums;
   Gradients to{};
   for (size_t o = 0; o < launch.outputs.size(); ++o) {
-    outputs[o] = target_whole(launch.out(o), plan.outputs[o]);
     if (sums[o] == nullptr) sums[o] = outputs[o];
     to.factors[o] = launch.factor(o);
   }
@@ -232,7 +264,7 @@ void run_attention_grad(const Launch& launch) {
     sum_arrays(sums[3], plan.parts * dims.batch, dims.tk, dims.width, outputs[3],
                [&](int64_t row) { return dims.tk - 1 - row; });
   }
-  for (size_t o = 0; o < launch.outputs.size(); ++o) store_whole(launch, o, outputs[o]);
+  store_outputs(launch, outputs);
 }
 
 int64_t attention_grad_workspace(const Launch& launch) { return GradPlan(launch).arena.bytes(); }
@@ -240,6 +272,8 @@ int64_t attention_grad_workspace(const Launch& launch) { return GradPlan(launch)
 constexpr Kernel kKernels[] = {
     {&attention_op, run_attention, attention_workspace},
     {&attention_grad_op, run_attention_grad, attention_grad_workspace},
+    {&attention_kept_op, run_attention, attention_workspace},
+    {&attention_kept_grad_op, run_attention_grad, attention_grad_workspace},
 };
 
 }  // namespace

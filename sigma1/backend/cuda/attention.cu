@@ -5,6 +5,7 @@
 
 #include <cmath>
 
+#include "sigma1/backend/cuda/attention_kept.cuh"
 #include "sigma1/backend/cuda/attention_mma.cuh"
 #include "sigma1/backend/cuda/attention_parts.cuh"
 #include "sigma1/backend/cuda/attention_tall.cuh"
@@ -79,6 +80,8 @@ __global__ void __launch_bounds__(kThreads, 1) attend(Attention a, View y, float
   store_rows<Size>(a, y, queries, i0, a.tq, 1, results);
 }
 
+}  // namespace
+
 void run_attention(const Launch& given) {
   WidenedInputs widened(given);
   widened.widen();
@@ -93,10 +96,15 @@ void run_attention(const Launch& given) {
 
 int64_t attention_workspace(const Launch& launch) { return WidenedInputs(launch).bytes(); }
 
+namespace {
+
 bool is_tall(const Graph& graph, int node) {
   const OpDef* op = graph.node(node).op;
-  if (op != &attention_op && op != &attention_grad_op) return false;
+  bool is_kept_grad = op == &attention_kept_grad_op;
+  bool is_other = op == &attention_op || op == &attention_grad_op || op == &attention_kept_op;
+  if (!is_kept_grad && !is_other) return false;
   NodeCall call(graph, node);
+  if (is_kept_grad) return is_tall_kept_grad(without_kept(call.launch()));
   Attention a(call.launch());
   return uses_tensor_cores(a) && uses_tall(a);
 }
@@ -104,6 +112,8 @@ bool is_tall(const Graph& graph, int node) {
 constexpr Kernel kKernels[] = {
     {&attention_op, run_attention, attention_workspace},
     {&attention_grad_op, run_attention_grad, attention_grad_workspace},
+    {&attention_kept_op, run_attention_kept, attention_workspace},
+    {&attention_kept_grad_op, run_attention_kept_grad, attention_kept_grad_workspace},
 };
 
 }  // namespace
@@ -142,7 +152,8 @@ bool attention_takes_parts(const Graph& graph, int node, size_t input) {
 }
 
 bool attention_gives_parts(const Graph& graph, int node) {
-  return graph.node(node).op == &attention_grad_op && is_tall(graph, node);
+  const OpDef* op = graph.node(node).op;
+  return (op == &attention_grad_op || op == &attention_kept_grad_op) && is_tall(graph, node);
 }
 
 std::span<const Kernel> attention_kernels() { return kKernels; }

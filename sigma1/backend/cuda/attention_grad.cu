@@ -252,13 +252,25 @@ __global__ void __launch_bounds__(kThreads, 1)
   store_rows<Size>(a, sums, at.start(a, a.tk), first, a.tk, 1, results);
 }
 
+}  // namespace
+
 int64_t row_sums_bytes(const Attention& a) {
   constexpr int64_t kAlignment = 64;
   return ceil_div(a.pairs() * a.tq * static_cast<int64_t>(sizeof(RowSums)), kAlignment) *
          kAlignment;
 }
 
-}  // namespace
+void run_plain_grads(const Launch& launch, const Attention& a, const RowSums* rows) {
+  with_tile_size(a, [&]<class Size>(Size) {
+    int64_t query_tiles = a.pairs() * ceil_div(a.tq, Size::kTile);
+    int64_t key_tiles = a.pairs() * ceil_div(a.tk, Size::kTile);
+    auto floats = [&](int weights) { return Rooms<Size>::floats(a.has_relative, weights); };
+    launch_tiles(grad_queries<Size>, query_tiles, floats(1), a, rows, view_of(launch.out(0)),
+                 a.temperature * launch.factor(0));
+    launch_tiles(grad_keys<Size>, key_tiles, floats(2), a, rows, view_of(launch.out(1)),
+                 view_of(launch.out(2)), a.temperature * launch.factor(1), launch.factor(2));
+  });
+}
 
 // What is summed over samples: an array by distance of each.
 int64_t attention_grad_workspace(const Launch& given) {
@@ -281,18 +293,15 @@ void run_attention_grad(const Launch& given) {
   auto* sums = reinterpret_cast<float*>(launch.workspace.data() + row_sums_bytes(a));
   View by_sample = fp32_view(sums, a.batch * a.tk * a.width);
   with_tile_size(a, [&]<class Size>(Size) {
-    int64_t query_tiles = a.pairs() * ceil_div(a.tq, Size::kTile);
-    int64_t key_tiles = a.pairs() * ceil_div(a.tk, Size::kTile);
-    auto floats = [&](int weights) { return Rooms<Size>::floats(a.has_relative, weights); };
-    launch_tiles(sum_rows<Size>, query_tiles, floats(0), a, rows);
-    launch_tiles(grad_queries<Size>, query_tiles, floats(1), a, rows, view_of(launch.out(0)),
-                 a.temperature * launch.factor(0));
-    launch_tiles(grad_keys<Size>, key_tiles, floats(2), a, rows, view_of(launch.out(1)),
-                 view_of(launch.out(2)), a.temperature * launch.factor(1), launch.factor(2));
-    if (!a.has_relative) return;
-    launch_tiles(grad_distances<Size>, key_tiles, distance_floats<Size>(), a, rows, by_sample);
+    launch_tiles(sum_rows<Size>, a.pairs() * ceil_div(a.tq, Size::kTile),
+                 Rooms<Size>::floats(a.has_relative, 0), a, rows);
   });
+  run_plain_grads(launch, a, rows);
   if (!a.has_relative) return;
+  with_tile_size(a, [&]<class Size>(Size) {
+    launch_tiles(grad_distances<Size>, a.pairs() * ceil_div(a.tk, Size::kTile),
+                 distance_floats<Size>(), a, rows, by_sample);
+  });
   store_sums(sums, a.batch, a.tk * a.width, view_of(launch.out(3)),
              a.temperature * launch.factor(3));
 }

@@ -52,9 +52,42 @@ __device__ void advance_softmax(TallScores& scores, float scale, TallRow (&rows)
   }
 }
 
+struct TallOutput {
+  View to{};
+  float factor = 1;
+
+  TallOutput(const Launch& launch, size_t output) {
+    if (output >= launch.outputs.size()) return;
+    to = view_of(launch.out(output));
+    factor = launch.factor(output);
+  }
+};
+
+// What forward gives; without data where nobody asked for it.
+struct TallOutputs {
+  TallOutput y, logs, result;
+
+  explicit TallOutputs(const Launch& launch) : y(launch, 0), logs(launch, 1), result(launch, 2) {}
+};
+
+// log Σ e^logit of the warp's rows, from the sums of weights; 0 where nothing is seen.
+__device__ void store_logs(const Attention& a, int pair, int warp_i, float scale,
+                           const TallRow (&rows)[2], const float (&sums)[2],
+                           const TallOutput& logs) {
+  constexpr float kLog2 = 0.693147180559945309F;
+  if (tile_pair() != 0) return;
+#pragma unroll
+  for (int half = 0; half < 2; ++half) {
+    int i = warp_i + tile_row(2 * half);
+    if (i >= a.tq) return;
+    float log2 = log2f(sums[half]) + (rows[half].reference * scale - kWeightShift);
+    store(logs.to, pair * a.tq + i, sums[half] == 0 ? 0 : log2 * kLog2 * logs.factor);
+  }
+}
+
 template <class Size>
 __global__ void __launch_bounds__(kTallThreads, Size::kHead <= 64 ? 2 : 1)
-    attend_tall(Attention a, TallGrid grid, View y, float factor) {
+    attend_tall(Attention a, TallGrid grid, TallOutputs to) {
   TallQueries<Size, 1> block(a, grid);
   block.copy_owned(0, a.q, a.pitch);
   int first = block.begin();
@@ -75,8 +108,17 @@ __global__ void __launch_bounds__(kTallThreads, Size::kHead <= 64 ? 2 : 1)
     wait_products<0>(results);
   });
   float sums[2] = {quad_sum(rows[0].sum), quad_sum(rows[1].sum)};
-  float factors[2] = {sums[0] == 0 ? 0 : factor / sums[0], sums[1] == 0 ? 0 : factor / sums[1]};
-  store_tall<Size>(a, block.at, y, a.width, a.tq, block.i0, block.room, factors, results);
+  auto store_result = [&](const TallOutput& output) {
+    float by = output.factor;
+    float factors[2] = {sums[0] == 0 ? 0 : by / sums[0], sums[1] == 0 ? 0 : by / sums[1]};
+    store_tall<Size>(a, block.at, output.to, a.width, a.tq, block.i0, block.room, factors, results);
+  };
+  store_result(to.y);
+  if (to.logs.to.data == nullptr) return;
+  store_logs(a, block.at.pair, block.warp_i, scale, rows, sums, to.logs);
+  if (to.result.to.data == nullptr) return;
+  __syncwarp();  // of the room, which y went through
+  store_result(to.result);
 }
 
 }  // namespace
@@ -95,8 +137,7 @@ void run_attention_tall(const Launch& launch) {
     using Size = TallSize<typename Small::Element, Small::kHead>;
     TallGrid grid(a, a.tq, 2 * a.tk * a.d * kElementBytes);
     launch_with_room("attention", attend_tall<Size>, grid.blocks(a), kTallThreads,
-                     TallQueries<Size, 1>::floats(a), a, grid, view_of(launch.out()),
-                     launch.factor());
+                     TallQueries<Size, 1>::floats(a), a, grid, TallOutputs(launch));
   });
 }
 

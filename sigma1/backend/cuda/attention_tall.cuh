@@ -137,6 +137,7 @@ template <class Size>
 struct TallWeights {
   uint32_t at[kTallTile / 16][4];
 
+  TallWeights() = default;
   __device__ explicit TallWeights(const TallScores& scores) {
 #pragma unroll
     for (int n = 0; n < kTallTile / 4; ++n) {
@@ -144,15 +145,15 @@ struct TallWeights {
       at[n / 4][n % 4] = packed<typename Size::Element>(two[0], two[1]);
     }
   }
-  // sums_r += Σ over the tile's c of weights[r][c] · rows_c
-  __device__ void start(uint32_t rows, typename Size::Results& sums) const {
+  // sums_r = (keeps ? sums_r : 0) + Σ over the tile's c of weights[r][c] · rows_c
+  __device__ void start(uint32_t rows, typename Size::Results& sums, bool keeps = true) const {
 #pragma unroll
     for (int p = 0; p < Size::kPanels; ++p) {
 #pragma unroll
       for (int c = 0; c < kTallTile; c += 16) {
         uint64_t panel = panel_of(rows + (p * kTallTile + c) * kPanelBytes);
         start_product<typename Size::Element, true>(sums + p * kScoreTiles, at[c / 16], panel,
-                                                    true);
+                                                    keeps || c > 0);
       }
     }
   }

@@ -11,6 +11,21 @@ namespace sigma1::cuda {
 template <class Size>
 constexpr bool kNeedsPower = std::is_same_v<typename Size::Element, __half>;
 
+// What packed() made of two numbers, as fp32.
+__device__ inline float2 unpacked(uint32_t bits, __half) {
+  return __half22float2(*reinterpret_cast<const __half2*>(&bits));
+}
+__device__ inline float2 unpacked(uint32_t bits, __nv_bfloat16) {
+  return make_float2(__int_as_float(static_cast<int>(bits << 16)),
+                     __int_as_float(static_cast<int>(bits & 0xFFFF0000U)));
+}
+
+// Numbers of a row are pairs: of tile t, and of the lane's first or second row.
+template <class Size>
+__device__ uint32_t& pair_of(TallWeights<Size>& weights, int t, int half) {
+  return weights.at[t / 2][t % 2 * 2 + half];
+}
+
 // Workspace: by query, `shifts` (what takes a logit in units of log 2 to the logarithm of its
 // probability times 2^14; −∞ for queries that see nothing or do not exist) and `means` (Σ p·dp); by
 // warp's rows of queries a bound of |dp − mean|. Heads begin at multiples of kTallRows queries.

@@ -11,20 +11,6 @@ namespace {
 
 constexpr int kHalves = kTallRows / kTallTile;  // tiles of keys
 
-__device__ inline float2 unpacked(uint32_t bits, __half) {
-  return __half22float2(*reinterpret_cast<const __half2*>(&bits));
-}
-__device__ inline float2 unpacked(uint32_t bits, __nv_bfloat16) {
-  return make_float2(__int_as_float(static_cast<int>(bits << 16)),
-                     __int_as_float(static_cast<int>(bits & 0xFFFF0000U)));
-}
-
-// Numbers of a row are pairs: of tile t, and of the lane's first or second row.
-template <class Size>
-__device__ uint32_t& pair_of(TallWeights<Size>& weights, int t, int half) {
-  return weights.at[t / 2][t % 2 * 2 + half];
-}
-
 template <class Size>
 struct WholeHead {
   using Element = typename Size::Element;

@@ -67,8 +67,15 @@ void launch_tiles(void (*kernel)(Parameters...), int64_t blocks, int floats,
   launch_with_room("attention", kernel, blocks, kThreads, floats, arguments...);
 }
 
+void run_attention(const Launch& launch);
+int64_t attention_workspace(const Launch& launch);
 void run_attention_grad(const Launch& launch);
 int64_t attention_grad_workspace(const Launch& launch);
+
+// dq, dk and dv in fp32 inside, once the sums of all queries' rows are there, and the bytes of
+// those.
+void run_plain_grads(const Launch& launch, const Attention& a, const RowSums* rows);
+int64_t row_sums_bytes(const Attention& a);
 
 // Which head of which sample a block computes, and its number among those of the head.
 struct Pair {

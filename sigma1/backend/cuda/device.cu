@@ -90,6 +90,9 @@ class CudaDevice : public Device {
   std::string why_not_8_bits(const Graph& graph, int node) const override {
     return cuda::why_not_8_bits(graph, node);
   }
+  bool keeps_attention(const Graph& graph, int node) const override {
+    return cuda::keeps_attention(graph, node);
+  }
   void turn(const Buffer& buffer) const override { cuda::turn(buffer); }
   std::optional<TensorStats> stats(const Buffer& buffer) const override {
     return cuda::stats_of(buffer);

@@ -16,6 +16,22 @@ __device__ inline uint64_t panel_of(uint32_t at) {
   return at / kUnit | uint64_t{1} << 16 | kEightRows / kUnit << 32 | kPermuted;
 }
 
+// The same for many products whose panels are so many bytes behind a first one, which all lanes of
+// a warp agree on: an addition each.
+class Panels {
+ public:
+  __device__ explicit Panels(uint32_t first)
+      : low_(static_cast<uint32_t>(panel_of(first))), high_(panel_of(0) >> 32) {}
+  __device__ uint64_t at(int bytes) const {
+    uint64_t panel;
+    asm("mov.b64 %0, {%1, %2};" : "=l"(panel) : "r"(low_ + bytes / 16), "r"(high_));
+    return panel;
+  }
+
+ private:
+  uint32_t low_, high_;
+};
+
 // d[64, 64] = a[64, 16] · b[16, 64] + (keeps ? d : 0), not before wait_products. Rows of b's panel
 // are its columns, or its rows where it is transposed.
 template <class Element, bool kTransposed>

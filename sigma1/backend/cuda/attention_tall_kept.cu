@@ -1,0 +1,327 @@
+// The gradients of attention by tall tiles where forward has kept each query's logarithm and
+// result, so that probabilities, and the gradients of logits, are known as soon as a tile's dot
+// products are: five products of tiles, where attention_tall_grad.cu and attention_tall_keys.cu
+// take eight.
+//
+// A block has whole heads, one after the other, and a part of a head at either end, so that all
+// blocks have as much (attention_tall_kept_shares.cuh). It goes through tiles of 128 keys; for each
+// of them through the queries that see any, a tile of 64 at a time. Scores lie transposed, a row
+// for each key: a group of four warps has 64 keys, whose dk and dv stay in its registers, with
+// scores as left factors as they are. The gradients of logits go through shared memory too, and
+// after every second tile dq of both is summed over all 128 keys, of one by each group. Between
+// tiles of keys a head's dq lies in memory, which its block alone touches, each thread the same
+// numbers, and which the cache holds. No sum depends on what comes first.
+//
+// Products run while numbers are computed: those of the next tile's scores start when the registers
+// of this one's are free, and those of the last tile's gradients while this one's softmax is found.
+// The block is synchronised once a tile: then its gradients of logits are there for dq, copies of
+// the tile after the next have come, and nobody needs the tile before the last, whose place the
+// next copies take. Every other time tiles of queries are gone through backwards: what was used
+// last is still in the cache.
+//
+// The compiler (13.0) lets products run on only where it sees which are under way: none may be
+// when the loop begins anew, but for those that are awaited at once, and no branch may start, await
+// or skip any.
+#include "sigma1/backend/cuda/attention_tall_kept_block.cuh"
+
+namespace sigma1::cuda {
+namespace {
+
+// Registers that products may have read until here.
+template <class Size>
+__device__ __forceinline__ void keep_factors(const TallWeights<Size>& factors) {
+#pragma unroll
+  for (int n = 0; n < kTallTile / 4; ++n) {
+    asm volatile("" ::"r"(factors.at[n / 4][n % 4]) : "memory");
+  }
+}
+
+// Results that were awaited together with others.
+template <int kTiles>
+__device__ __forceinline__ void settle(float (&results)[kTiles][4]) {
+#pragma unroll
+  for (int n = 0; n < 4 * kTiles; ++n) asm volatile("" : "+f"(results[n / 4][n % 4])::"memory");
+}
+
+template <class Size>
+struct KeptHead : TallKeptBlock<Size> {
+  using Block = TallKeptBlock<Size>;
+  using Element = typename Size::Element;
+  using Results = typename Size::Results;
+  using Block::a, Block::group, Block::power, Block::steps, Block::grads, Block::owned,
+      Block::stage, Block::tile, Block::kGradRooms, Block::kGroupThreads, Block::kHalves;
+
+  TallScores scores, dscores;
+  TallWeights<Size> weights, dweights;
+  Results of_keys, of_values, of_queries;
+
+  __device__ KeptHead(const Attention& of, const KeptRooms& from) : Block(of, from) {}
+
+  // Probabilities times 2^14 take the place of dot products; none where a query does not see.
+  __device__ __forceinline__ void softmax(int half) {
+    float scale = a.temperature * kLog2e;
+    const std::byte* shifts = this->numbers(stage(0, half), 0);
+#pragma unroll
+    for (int t = 0; t < kScoreTiles; ++t) {
+      float2 shift = this->two_of(shifts, t);
+#pragma unroll
+      for (int n = 0; n < 4; ++n) {
+        scores[t][n] = fast_exp2(fmaf(scores[t][n], scale, n % 2 == 0 ? shift.x : shift.y));
+      }
+    }
+    const KeptStep& now = steps.now();
+    if (now.sees_all) return;
+    uint64_t bits = steps.seen(2 * now.keys + group);
+    int query = now.span * kTallRows + half * kTallTile;
+    int key = now.keys * kTallRows + warp_of_block() * kWarpRows;
+#pragma unroll
+    for (int n = 0; n < 4; ++n) {
+      int row = tile_row(n);
+      int distance = a.causal ? query + tile_column(n) - key - row : 0;
+      if ((bits >> (key + row) % kTallTile & 1) == 0) distance = -kTallTile;
+#pragma unroll
+      for (int t = 0; t < kScoreTiles; ++t) {
+        if (distance + t * 8 < 0) scores[t][n] = 0;
+      }
+    }
+  }
+  // Gradients of logits times power.scale, as factors.
+  __device__ __forceinline__ void grade(int half) {
+    float scale = power.scale * kOfWeights;
+    const std::byte* means = this->numbers(stage(0, half), 1);
+#pragma unroll
+    for (int t = 0; t < kScoreTiles; ++t) {
+      float2 mean = this->two_of(means, t);
+      mean = make_float2(mean.x * scale, mean.y * scale);
+#pragma unroll
+      for (int row = 0; row < 2; ++row) {
+        float2 weight = unpacked(pair_of(weights, t, row), Element{});
+        const float* two = &dscores[t][2 * row];
+        pair_of(dweights, t, row) = packed<Element>(weight.x * fmaf(two[0], scale, -mean.x),
+                                                    weight.y * fmaf(two[1], scale, -mean.y));
+      }
+    }
+  }
+  // The gradients of logits to shared memory, by rows of keys.
+  __device__ __forceinline__ void keep_grads() const {
+    uint32_t to = shared_address(this->room) + grads(0) + this->keep_place;
+#pragma unroll
+    for (int n = 0; n < kTallTile / 16; ++n) store_matrix_x4(to ^ n * 32, dweights.at[n]);
+  }
+
+  // sums[r][c] = rows_r · columns_c, r of the group's keys or values, c of a tile of queries or dy.
+  __device__ __forceinline__ void start_dots(const KeptStep& step, unsigned place, int which,
+                                             TallScores& sums) const {
+    Panels rows(owned(step, which) + group * kGroupRows * kPanelBytes);
+    Panels columns(tile(place, which));
+#pragma unroll
+    for (int x = 0; x < kPanelBytes; x += 32) {
+      start_product<Element>(sums, rows.at(x), columns.at(x), x > 0);
+    }
+    commit_products();
+  }
+  __device__ __forceinline__ void start_scores(unsigned ahead, int half) {
+    start_dots(steps.ahead(ahead), stage(ahead, half), 0, scores);
+  }
+  __device__ __forceinline__ void start_dscores(int half) {
+    start_dots(steps.now(), stage(0, half), 1, dscores);
+  }
+  // sums_r (+)= Σ over a tile's queries c of factors[r][c] · rows_c
+  __device__ __forceinline__ void start_sums(const TallWeights<Size>& factors, uint32_t rows,
+                                             bool keeps, Results& sums) const {
+    Panels panels(rows);
+#pragma unroll
+    for (int c = 0; c < kTallTile; c += 16) {
+      start_product<Element, true>(sums, factors.at[c / 16], panels.at(c * kPanelBytes),
+                                   keeps || c > 0);
+    }
+    commit_products();
+  }
+  __device__ __forceinline__ void start_values(int half) {
+    start_sums(weights, tile(stage(0, half), 1), half > 0 || steps.now().turn > 0, of_values);
+  }
+  __device__ __forceinline__ void start_keys(unsigned place, bool keeps) {
+    start_sums(dweights, tile(place, 0), keeps, of_keys);
+  }
+  // Of the last step: of_queries[i] (+)= Σ over keys of gradients[key][i] · key
+  __device__ __forceinline__ void start_queries() {
+    Panels left(shared_address(this->room) + grads(kGradRooms - kHalves + group));
+    Panels right(owned(steps.last(), 0));
+    bool keeps = steps.last().adds;
+#pragma unroll
+    for (int row = 0; row < kTallRows; row += 16) {
+      int place = row * kPanelBytes;
+      start_product<Element, true>(of_queries, left.at(place), right.at(place), keeps || row > 0);
+    }
+    commit_products();
+  }
+
+  __device__ __forceinline__ void load_sums() {
+    if (!steps.now().adds) return;
+    const float4* from = this->sums_of(this->sums, steps.now());
+#pragma unroll
+    for (int t = 0; t < Size::kTiles; ++t) {
+      float4 four = __ldcg(from + t * kGroupThreads);
+      of_queries[t][0] = four.x, of_queries[t][1] = four.y;
+      of_queries[t][2] = four.z, of_queries[t][3] = four.w;
+    }
+  }
+  // What other blocks have found of the same queries.
+  __device__ __forceinline__ void add_others(const KeptStep& last) {
+#pragma unroll 1
+    for (int n = 0; n < KeptRooms::kMostOthers; ++n) {
+      if (steps.part().others[n] > last.span) continue;
+      int block = static_cast<int>(blockIdx.x) + 1 + n;
+      wait_until_set(this->rooms.done + block);
+      const float4* from = this->sums_of(this->sums_of(this->rooms.late_sums, block), last);
+#pragma unroll
+      for (int t = 0; t < Size::kTiles; ++t) {
+        float4 four = __ldcg(from + t * kGroupThreads);
+        of_queries[t][0] += four.x, of_queries[t][1] += four.y;
+        of_queries[t][2] += four.z, of_queries[t][3] += four.w;
+      }
+    }
+  }
+  __device__ __forceinline__ void store_queries(const TallGradient& dq) {
+    const KeptStep& last = steps.last();
+    if (last.is_last) {
+      add_others(last);
+      int first = last.span * kTallRows + warp_of_block() * kWarpRows;
+      WarpStore<Size> store(a, this->head(), dq, a.tq, first, this->store_room());
+      store(dq.factor * power.inverse, of_queries);
+    } else if (last.exists) {
+      float4* to = this->sums_of(this->sums, last);
+#pragma unroll
+      for (int t = 0; t < Size::kTiles; ++t) {
+        const float(&four)[4] = of_queries[t];
+        __stcg(to + t * kGroupThreads, make_float4(four[0], four[1], four[2], four[3]));
+      }
+    }
+  }
+  __device__ __forceinline__ void store_keys(const TallGradient& to, float factor,
+                                             const Results& sums) const {
+    int first = steps.last().keys * kTallRows + warp_of_block() * kWarpRows;
+    WarpStore<Size>(a, this->head(), to, a.tk, first, this->store_room())(factor, sums);
+  }
+  __device__ __forceinline__ void store_dv(const TallGradient& to) const {
+    store_keys(to, to.factor * kOfWeights, of_values);
+  }
+  __device__ __forceinline__ void store_dk(const TallGradient& to) const {
+    store_keys(to, to.factor * power.inverse, of_keys);
+  }
+
+  // Until all has been copied, and all threads have come here; then the next copies begin.
+  __device__ __forceinline__ void end_tile(unsigned ahead, int half) {
+    keep_grads();
+    wait_for_copies();
+    this->advance_grads();
+    this->copy_half(ahead, half);
+  }
+  // In brackets: what is started, but not waited for.
+  __device__ __forceinline__ void take_step(const KeptGradients& to) {
+    wait_products<0>(scores);
+    settle(of_values);
+    keep_factors(weights);
+    begin_products();
+    start_dscores(0);
+    start_keys(stage(KeptSteps::kKnown - 1, 1), true);  // of the last step
+    start_queries();
+    if (steps.last().ends) store_dv(to.dv);
+    softmax(0);
+    weights = TallWeights<Size>(scores);
+    begin_products();
+    start_values(0);
+    start_scores(0, 1);
+    wait_products<3>(dscores);  // [dq, dv, scores]
+    settle(of_keys);
+    keep_factors(dweights);
+    if (steps.last().ends) store_dk(to.dk);
+    grade(0);
+    begin_products();
+    start_keys(stage(0, 0), steps.now().turn > 0);
+    start_dscores(1);
+    wait_products<4>(of_queries);  // [dv, scores, dk, dscores]
+    end_tile(1, 1);
+    store_queries(to.dq);
+    load_sums();
+    steps.find_another();
+    wait_products<2>(scores);  // [dk, dscores]
+    keep_factors(weights);
+    softmax(1);
+    weights = TallWeights<Size>(scores);
+    begin_products();
+    start_values(1);
+    start_scores(1, 0);
+    wait_products<2>(dscores);  // [dv, scores]
+    keep_factors(dweights);
+    grade(1);
+    end_tile(2, 0);
+    ++steps.count;
+  }
+  __device__ __forceinline__ void run(const KeptGradients& to) {
+    steps.find_first();
+    this->copy_half(0, 0);
+    this->copy_half(0, 1);
+    this->copy_half(1, 0);
+    power = this->find_power();
+    wait_for_copies();
+    begin_products();
+    start_scores(0, 0);
+    do {
+      take_step(to);
+    } while (steps.now().exists);
+    wait_products<0>(of_values);
+    begin_products();
+    start_keys(stage(KeptSteps::kKnown - 1, 1), true);
+    start_queries();
+    store_dv(to.dv);
+    wait_products<0>(of_keys);
+    wait_products<0>(of_queries);
+    store_dk(to.dk);
+    store_queries(to.dq);
+  }
+};
+
+template <class Size>
+__global__ void __launch_bounds__(kTallThreads, 1)
+    grad_kept(Attention a, KeptRooms rooms, KeptGradients to) {
+  KeptHead<Size> head(a, rooms);
+  for (int number = 0; head.steps.find_part(number); ++number) {
+    head.begin_part();
+    if (a.has_mask) head.find_hidden(to);
+    if (head.steps.has_keys()) head.run(to);
+    head.end_part();
+  }
+}
+
+}  // namespace
+
+bool uses_tall_kept(const Launch& launch) {
+  Attention a(launch);
+  return uses_tall(a) && a.d <= kPanel && std::ranges::all_of(launch.outputs, [](const Buffer& to) {
+           return takes_warp_stores(view_of(to));
+         });
+}
+
+int64_t tall_kept_workspace(const Launch& launch) {
+  return uses_tall_kept(launch) ? KeptRooms(Attention(launch), nullptr).bytes : 0;
+}
+
+void run_tall_kept_grad(const Launch& launch, const KeptInputs& kept) {
+  Attention a(launch);
+  KeptRooms rooms(a, launch.workspace.data());
+  fill_kept_rooms(a, kept, rooms);
+  KeptGradients to{{launch, 0, a.temperature}, {launch, 1, a.temperature}, {launch, 2, 1}};
+  auto run = [&]<class Element>(Element) {
+    using Size = TallSize<Element, kPanel>;
+    launch_with_room("attention", grad_kept<Size>, rooms.blocks, kTallThreads,
+                     KeptHead<Size>::floats(a), a, rooms, to);
+  };
+  if (a.q.type == Type::fp16) {
+    run(__half{});
+  } else {
+    run(__nv_bfloat16{});
+  }
+}
+
+}  // namespace sigma1::cuda
