@@ -45,23 +45,25 @@ const AttentionCase kCases[] = {{13, 8, 1024, 1024, 64, true},
                                 {16, 25, 256, 256, 64, true},
                                 {13, 8, 384, 384, 128, true}};
 
+// Each case in one of both formats: large tensors take the host long.
+const char* format_of(const AttentionCase& each) { return (&each - kCases) % 2 ? "fp16" : "bf16"; }
+
 TEST_F(CudaKeptAttention, KeepsLogarithmsAndResult) {
   for (const AttentionCase& each : kCases) {
-    for (const char* format : {"fp16", "bf16"}) {
-      SCOPED_TRACE(each.label() + " in " + format);
-      std::vector<Tensor> inputs = each.inputs(attention_op, 1);
-      KeptForward forward(each, format, {"fp32"}, inputs, true);
-      KeptForward exact(each, "fp32", {"fp32"}, forward.call.inputs(), true);
-      Bytes got = forward.call.run(), want = exact.call.run();
-      EXPECT_EQ(got, forward.call.run()) << "not the same bits again";
-      EXPECT_EQ(got[0], got[2]) << "the result is not that of y";
-      auto error = [&](size_t o) {
-        return relative_error(decoded(forward.call.output(o), got[o]),
-                              decoded(exact.call.output(o), want[o]));
-      };
-      EXPECT_LE(error(0), bound_of(format));
-      EXPECT_LE(error(1), 1e-5) << "logarithms";
-    }
+    const char* format = format_of(each);
+    SCOPED_TRACE(each.label() + " in " + format);
+    std::vector<Tensor> inputs = each.inputs(attention_op, 1);
+    KeptForward forward(each, format, {"fp32"}, inputs, true);
+    KeptForward exact(each, "fp32", {"fp32"}, forward.call.inputs(), true);
+    Bytes got = forward.call.run(), want = exact.call.run();
+    EXPECT_EQ(got, forward.call.run()) << "not the same bits again";
+    EXPECT_EQ(got[0], got[2]) << "the result is not that of y";
+    auto error = [&](size_t o) {
+      return relative_error(decoded(forward.call.output(o), got[o]),
+                            decoded(exact.call.output(o), want[o]));
+    };
+    EXPECT_LE(error(0), bound_of(format));
+    EXPECT_LE(error(1), 1e-5) << "logarithms";
   }
 }
 
@@ -85,10 +87,9 @@ TEST_F(CudaKeptAttention, KeepsAResultBesideOneOf8Bits) {
 
 TEST_F(CudaKeptAttention, GivesGradientsOfFp32) {
   for (const AttentionCase& each : kCases) {
-    for (const char* format : {"fp16", "bf16"}) {
-      SCOPED_TRACE(each.label() + " in " + format);
-      expect_grads(each, format, 1);
-    }
+    const char* format = format_of(each);
+    SCOPED_TRACE(each.label() + " in " + format);
+    expect_grads(each, format, 1);
   }
 }
 

@@ -58,22 +58,20 @@ struct KeptHead : TallKeptBlock<Size> {
   __device__ KeptHead(const Attention& of, const KeptRooms& from) : Block(of, from) {}
 
   // Probabilities times 2^14 take the place of dot products; none where a query does not see.
-  __device__ __forceinline__ void softmax(int half) {
-    float scale = a.temperature * kLog2e;
-    const std::byte* shifts = this->numbers(stage(0, half), 0);
+  __device__ __forceinline__ void softmax(int half, const ColumnNumbers& shifts) {
 #pragma unroll
     for (int t = 0; t < kScoreTiles; ++t) {
-      float2 shift = this->two_of(shifts, t);
 #pragma unroll
       for (int n = 0; n < 4; ++n) {
-        scores[t][n] = fast_exp2(fmaf(scores[t][n], scale, n % 2 == 0 ? shift.x : shift.y));
+        float shift = n % 2 == 0 ? shifts.at[t].x : shifts.at[t].y;
+        scores[t][n] = fast_exp2(fmaf(scores[t][n], this->rooms.logit_scale, shift));
       }
     }
-    const KeptStep& now = steps.now();
-    if (now.sees_all) return;
-    uint64_t bits = steps.seen(2 * now.keys + group);
-    int query = now.span * kTallRows + half * kTallTile;
-    int key = now.keys * kTallRows + warp_of_block() * kWarpRows;
+    if (steps.now.has(StepFacts::kSeesAll)) return;
+    int tile = steps.ahead(0).keys;
+    uint64_t bits = steps.seen(2 * tile + group);
+    int query = steps.now.span() * kTallRows + half * kTallTile;
+    int key = tile * kTallRows + warp_of_block() * kWarpRows;
 #pragma unroll
     for (int n = 0; n < 4; ++n) {
       int row = tile_row(n);
@@ -86,13 +84,11 @@ struct KeptHead : TallKeptBlock<Size> {
     }
   }
   // Gradients of logits times power.scale, as factors.
-  __device__ __forceinline__ void grade(int half) {
+  __device__ __forceinline__ void grade(const ColumnNumbers& means) {
     float scale = power.scale * kOfWeights;
-    const std::byte* means = this->numbers(stage(0, half), 1);
 #pragma unroll
     for (int t = 0; t < kScoreTiles; ++t) {
-      float2 mean = this->two_of(means, t);
-      mean = make_float2(mean.x * scale, mean.y * scale);
+      float2 mean = make_float2(means.at[t].x * scale, means.at[t].y * scale);
 #pragma unroll
       for (int row = 0; row < 2; ++row) {
         float2 weight = unpacked(pair_of(weights, t, row), Element{});
@@ -110,7 +106,7 @@ struct KeptHead : TallKeptBlock<Size> {
   }
 
   // sums[r][c] = rows_r · columns_c, r of the group's keys or values, c of a tile of queries or dy.
-  __device__ __forceinline__ void start_dots(const KeptStep& step, unsigned place, int which,
+  __device__ __forceinline__ void start_dots(StepFacts step, unsigned place, int which,
                                              TallScores& sums) const {
     Panels rows(owned(step, which) + group * kGroupRows * kPanelBytes);
     Panels columns(tile(place, which));
@@ -120,11 +116,11 @@ struct KeptHead : TallKeptBlock<Size> {
     }
     commit_products();
   }
-  __device__ __forceinline__ void start_scores(unsigned ahead, int half) {
-    start_dots(steps.ahead(ahead), stage(ahead, half), 0, scores);
+  __device__ __forceinline__ void start_scores(StepFacts step, unsigned ahead, int half) {
+    start_dots(step, stage(ahead, half), 0, scores);
   }
   __device__ __forceinline__ void start_dscores(int half) {
-    start_dots(steps.now(), stage(0, half), 1, dscores);
+    start_dots(steps.now, stage(0, half), 1, dscores);
   }
   // sums_r (+)= Σ over a tile's queries c of factors[r][c] · rows_c
   __device__ __forceinline__ void start_sums(const TallWeights<Size>& factors, uint32_t rows,
@@ -138,7 +134,8 @@ struct KeptHead : TallKeptBlock<Size> {
     commit_products();
   }
   __device__ __forceinline__ void start_values(int half) {
-    start_sums(weights, tile(stage(0, half), 1), half > 0 || steps.now().turn > 0, of_values);
+    bool keeps = half > 0 || !steps.now.has(StepFacts::kBegins);
+    start_sums(weights, tile(stage(0, half), 1), keeps, of_values);
   }
   __device__ __forceinline__ void start_keys(unsigned place, bool keeps) {
     start_sums(dweights, tile(place, 0), keeps, of_keys);
@@ -146,8 +143,8 @@ struct KeptHead : TallKeptBlock<Size> {
   // Of the last step: of_queries[i] (+)= Σ over keys of gradients[key][i] · key
   __device__ __forceinline__ void start_queries() {
     Panels left(shared_address(this->room) + grads(kGradRooms - kHalves + group));
-    Panels right(owned(steps.last(), 0));
-    bool keeps = steps.last().adds;
+    Panels right(owned(steps.last, 0));
+    bool keeps = steps.last.has(StepFacts::kAdds);
 #pragma unroll
     for (int row = 0; row < kTallRows; row += 16) {
       int place = row * kPanelBytes;
@@ -157,8 +154,8 @@ struct KeptHead : TallKeptBlock<Size> {
   }
 
   __device__ __forceinline__ void load_sums() {
-    if (!steps.now().adds) return;
-    const float4* from = this->sums_of(this->sums, steps.now());
+    if (!steps.now.has(StepFacts::kAdds)) return;
+    const float4* from = this->sums_of(this->sums, steps.now);
 #pragma unroll
     for (int t = 0; t < Size::kTiles; ++t) {
       float4 four = __ldcg(from + t * kGroupThreads);
@@ -167,13 +164,13 @@ struct KeptHead : TallKeptBlock<Size> {
     }
   }
   // What other blocks have found of the same queries.
-  __device__ __forceinline__ void add_others(const KeptStep& last) {
+  __device__ __forceinline__ void add_others() {
 #pragma unroll 1
     for (int n = 0; n < KeptRooms::kMostOthers; ++n) {
-      if (steps.part().others[n] > last.span) continue;
+      if (steps.part().others[n] > steps.last.span()) continue;
       int block = static_cast<int>(blockIdx.x) + 1 + n;
       wait_until_set(this->rooms.done + block);
-      const float4* from = this->sums_of(this->sums_of(this->rooms.late_sums, block), last);
+      const float4* from = this->sums_of(this->sums_of(this->rooms.late_sums, block), steps.last);
 #pragma unroll
       for (int t = 0; t < Size::kTiles; ++t) {
         float4 four = __ldcg(from + t * kGroupThreads);
@@ -183,14 +180,13 @@ struct KeptHead : TallKeptBlock<Size> {
     }
   }
   __device__ __forceinline__ void store_queries(const TallGradient& dq) {
-    const KeptStep& last = steps.last();
-    if (last.is_last) {
-      add_others(last);
-      int first = last.span * kTallRows + warp_of_block() * kWarpRows;
+    if (steps.last.has(StepFacts::kIsLast)) {
+      add_others();
+      int first = steps.last.span() * kTallRows + warp_of_block() * kWarpRows;
       WarpStore<Size> store(a, this->head(), dq, a.tq, first, this->store_room());
       store(dq.factor * power.inverse, of_queries);
-    } else if (last.exists) {
-      float4* to = this->sums_of(this->sums, last);
+    } else if (steps.last.has(StepFacts::kExists)) {
+      float4* to = this->sums_of(this->sums, steps.last);
 #pragma unroll
       for (int t = 0; t < Size::kTiles; ++t) {
         const float(&four)[4] = of_queries[t];
@@ -200,7 +196,7 @@ struct KeptHead : TallKeptBlock<Size> {
   }
   __device__ __forceinline__ void store_keys(const TallGradient& to, float factor,
                                              const Results& sums) const {
-    int first = steps.last().keys * kTallRows + warp_of_block() * kWarpRows;
+    int first = steps.before().keys * kTallRows + warp_of_block() * kWarpRows;
     WarpStore<Size>(a, this->head(), to, a.tk, first, this->store_room())(factor, sums);
   }
   __device__ __forceinline__ void store_dv(const TallGradient& to) const {
@@ -213,63 +209,70 @@ struct KeptHead : TallKeptBlock<Size> {
   // Until all has been copied, and all threads have come here; then the next copies begin.
   __device__ __forceinline__ void end_tile(unsigned ahead, int half) {
     keep_grads();
+    StepFacts copied = steps.facts_ahead(ahead);
     wait_for_copies();
     this->advance_grads();
-    this->copy_half(ahead, half);
+    this->copy_half(copied, ahead, half);
   }
-  // In brackets: what is started, but not waited for.
+  // In brackets: what is started, but not waited for. Numbers from shared memory are asked for well
+  // before they are needed, and not behind a queue of stores.
   __device__ __forceinline__ void take_step(const KeptGradients& to) {
     wait_products<0>(scores);
     settle(of_values);
     keep_factors(weights);
+    ColumnNumbers shifts = this->numbers_of(stage(0, 0), 0);
     begin_products();
     start_dscores(0);
     start_keys(stage(KeptSteps::kKnown - 1, 1), true);  // of the last step
     start_queries();
-    if (steps.last().ends) store_dv(to.dv);
-    softmax(0);
+    if (steps.last.has(StepFacts::kEnds)) store_dv(to.dv);
+    softmax(0, shifts);
     weights = TallWeights<Size>(scores);
+    ColumnNumbers means = this->numbers_of(stage(0, 0), 1);
+    steps.find_another();  // while tensor cores are busy
     begin_products();
     start_values(0);
-    start_scores(0, 1);
+    start_scores(steps.now, 0, 1);
     wait_products<3>(dscores);  // [dq, dv, scores]
     settle(of_keys);
     keep_factors(dweights);
-    if (steps.last().ends) store_dk(to.dk);
-    grade(0);
+    if (steps.last.has(StepFacts::kEnds)) store_dk(to.dk);
+    grade(means);
     begin_products();
-    start_keys(stage(0, 0), steps.now().turn > 0);
+    start_keys(stage(0, 0), !steps.now.has(StepFacts::kBegins));
     start_dscores(1);
     wait_products<4>(of_queries);  // [dv, scores, dk, dscores]
     end_tile(1, 1);
+    shifts = this->numbers_of(stage(0, 1), 0);
+    StepFacts next = steps.facts_ahead(1);
     store_queries(to.dq);
-    load_sums();
-    steps.find_another();
     wait_products<2>(scores);  // [dk, dscores]
     keep_factors(weights);
-    softmax(1);
+    softmax(1, shifts);
+    means = this->numbers_of(stage(0, 1), 1);
+    load_sums();
     weights = TallWeights<Size>(scores);
     begin_products();
     start_values(1);
-    start_scores(1, 0);
+    start_scores(next, 1, 0);
     wait_products<2>(dscores);  // [dv, scores]
     keep_factors(dweights);
-    grade(1);
+    grade(means);
     end_tile(2, 0);
-    ++steps.count;
+    steps.advance(next);
   }
   __device__ __forceinline__ void run(const KeptGradients& to) {
     steps.find_first();
-    this->copy_half(0, 0);
-    this->copy_half(0, 1);
-    this->copy_half(1, 0);
+    this->copy_half(steps.now, 0, 0);
+    this->copy_half(steps.now, 0, 1);
+    this->copy_half(steps.facts_ahead(1), 1, 0);
     power = this->find_power();
     wait_for_copies();
     begin_products();
-    start_scores(0, 0);
+    start_scores(steps.now, 0, 0);
     do {
       take_step(to);
-    } while (steps.now().exists);
+    } while (steps.now.has(StepFacts::kExists));
     wait_products<0>(of_values);
     begin_products();
     start_keys(stage(KeptSteps::kKnown - 1, 1), true);

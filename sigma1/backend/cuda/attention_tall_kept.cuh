@@ -16,9 +16,10 @@ struct KeptRooms {
   static constexpr int kMostOthers = 2;  // blocks that go on with a head
   float *shifts, *means, *sums, *late_sums, *dy_norms, *v_norms;
   int* done;
-  int rows;        // of queries of a head
-  int key_groups;  // of kWarpRows keys of a head
-  int blocks;      // each goes through heads, one after the other
+  float logit_scale;  // of dot products, for logits in units of log 2
+  int rows;           // of queries of a head
+  int key_groups;     // of kWarpRows keys of a head
+  int blocks;         // each goes through heads, one after the other
   bool cuts;
   int64_t bytes = 0;  // of all
 

@@ -13,6 +13,11 @@ struct KeptGradients {
   TallGradient dq, dk, dv;
 };
 
+// Of the queries whose scores a thread has.
+struct ColumnNumbers {
+  float2 at[kScoreTiles];
+};
+
 template <class Size>
 struct TallKeptBlock {
   using Element = typename Size::Element;
@@ -92,9 +97,8 @@ struct TallKeptBlock {
 
   // Keys (0) or values (1) of a step, tiles of queries (0) and dy (1), and gradients of logits of
   // the next tile, or of one after it, by key and query.
-  __device__ uint32_t owned(const KeptStep& step, int which) const {
-    int place = __shfl_sync(~0U, step.room, 0);
-    return shared_address(room) + (2 * place + which) * Size::kOwnedBytes;
+  __device__ uint32_t owned(StepFacts step, int which) const {
+    return shared_address(room) + (2 * step.room() + which) * Size::kOwnedBytes;
   }
   __device__ unsigned stage(unsigned ahead, int half) const {
     return ((steps.count + ahead) * kHalves + half) % kStages;
@@ -111,8 +115,14 @@ struct TallKeptBlock {
   __device__ std::byte* numbers(unsigned place, int which) const {
     return room + kRowsPlace + (2 * place + which) * kNumbersBytes;
   }
-  __device__ float2 two_of(const std::byte* of_tile, int t) const {
-    return *reinterpret_cast<const float2*>(of_tile + column_place + t * 8 * sizeof(float));
+  __device__ __forceinline__ ColumnNumbers numbers_of(unsigned place, int which) const {
+    const std::byte* from = numbers(place, which) + column_place;
+    ColumnNumbers result;
+#pragma unroll
+    for (int t = 0; t < kScoreTiles; ++t) {
+      result.at[t] = *reinterpret_cast<const float2*>(from + t * 8 * sizeof(float));
+    }
+    return result;
   }
   // The warp's rows of the next gradients of logits, as long as it has not written those.
   __device__ std::byte* store_room() const {
@@ -124,8 +134,8 @@ struct TallKeptBlock {
     return reinterpret_cast<float4*>(of_blocks) + threadIdx.x % kGroupThreads +
            (int64_t{block} * (rooms.rows / kTallTile) + group) * kSumsOfTile;
   }
-  __device__ static float4* sums_of(float4* first, const KeptStep& step) {
-    uint64_t span = static_cast<unsigned>(step.span);
+  __device__ static float4* sums_of(float4* first, StepFacts step) {
+    uint64_t span = static_cast<unsigned>(step.span());
     return first + span * (kHalves * kSumsOfTile);
   }
 
@@ -139,13 +149,12 @@ struct TallKeptBlock {
     }
   }
   // A tile of queries, and of keys where the step is the first to need them.
-  __device__ __forceinline__ void copy_half(unsigned ahead, int half) const {
-    const KeptStep& step = steps.ahead(ahead);
-    if (step.exists) {
-      int i = step.span * kTallRows + half * kTallTile;
+  __device__ __forceinline__ void copy_half(StepFacts step, unsigned ahead, int half) const {
+    if (step.has(StepFacts::kExists)) {
+      int i = step.span() * kTallRows + half * kTallTile;
       unsigned place = stage(ahead, half);
-      if (half == 0 && step.turn == 0) {
-        int j = step.keys * kTallRows;
+      if (half == 0 && step.has(StepFacts::kBegins)) {
+        int j = steps.ahead(ahead).keys * kTallRows;
         Pair at = head();
         copy_tall<Size, kTallRows>(a, at, a.k, a.pitch, a.tk, j, owned(step, 0));
         copy_tall<Size, kTallRows>(a, at, a.v, a.pitch, a.tk, j, owned(step, 1));

@@ -48,11 +48,13 @@ struct RowGroup {
   }
 };
 
+constexpr int kPasses = kWarpRows / kAtOnce;
+
+// All is asked for before the first number is used.
 template <class Size, class Reader>
 __device__ void fill_queries(const Attention& a, const KeptInputs& kept, const KeptRooms& rooms,
-                             int64_t number, Reader) {
+                             int64_t number) {
   using ReadDy = ReadPacks<kTypeOf<Size>>;
-  constexpr int kPasses = kWarpRows / kAtOnce;
   RowGroup group(a, number, rooms.query_groups());
   typename ReadDy::Codes dy[kPasses];
   typename Reader::Codes result[kPasses];
@@ -64,17 +66,22 @@ __device__ void fill_queries(const Attention& a, const KeptInputs& kept, const K
     dy[n] = ReadDy::read(a.dy, a.width, row, column, inside);
     result[n] = Reader::read(kept.result, a.width, row, column, inside);
   }
-  float largest = 0;
+  // A lane has the numbers of one query.
+  int lane = lane_of_warp(), query = group.first + lane;
+  bool exists = lane < kWarpRows && query < a.tq;
+  float log = exists ? load(kept.logs, group.at.pair * a.tq + query) : 0;
   float scale = kept.scale * (kept.result.scale == nullptr ? 1 : *kept.result.scale);
+  float largest = 0, mean = 0;
 #pragma unroll
   for (int n = 0; n < kPasses; ++n) {
     Eight numbers = dy[n].numbers();
-    float mean = sum_of_row(dot(numbers, result[n].numbers())) * scale;
+    float of_row = sum_of_row(dot(numbers, result[n].numbers()));
+    float of_lane = __shfl_sync(~0U, of_row, lane % kAtOnce * kLanes);
+    if (lane / kAtOnce == n) mean = of_lane * scale;
     if constexpr (kNeedsPower<Size>) largest = fmaxf(largest, sum_of_row(dot(numbers, numbers)));
-    if (group.column != 0) continue;
-    bool exists = group.row(n) < a.tq;
-    int64_t place = int64_t{group.at.pair} * rooms.rows + group.row(n);
-    float log = exists ? load(kept.logs, group.at.pair * a.tq + group.row(n)) : 0;
+  }
+  if (lane < kWarpRows) {
+    int64_t place = int64_t{group.at.pair} * rooms.rows + query;
     rooms.shifts[place] = exists ? kLargestWeight - log * kLog2e : -INFINITY;
     rooms.means[place] = mean;
   }
@@ -89,30 +96,54 @@ template <class Size>
 __device__ void fill_keys(const Attention& a, const KeptRooms& rooms, int64_t number) {
   using ReadV = ReadPacks<kTypeOf<Size>>;
   RowGroup group(a, number, rooms.key_groups);
-  float largest = 0;
+  typename ReadV::Codes v[kPasses];
 #pragma unroll
-  for (int n = 0; n < kWarpRows / kAtOnce; ++n) {
+  for (int n = 0; n < kPasses; ++n) {
     int64_t key = group.at.batch * a.tk + group.row(n);
     bool inside = group.row(n) < a.tk && group.column < a.d;
     if (inside && a.has_mask) inside = load(a.mask, key) > 0;
-    Eight v = ReadV::read(a.v, a.pitch, key, group.at.head * a.d + group.column, inside).numbers();
-    largest = fmaxf(largest, sum_of_row(dot(v, v)));
+    v[n] = ReadV::read(a.v, a.pitch, key, group.at.head * a.d + group.column, inside);
+  }
+  float largest = 0;
+#pragma unroll
+  for (int n = 0; n < kPasses; ++n) {
+    Eight numbers = v[n].numbers();
+    largest = fmaxf(largest, sum_of_row(dot(numbers, numbers)));
   }
   int64_t place = int64_t{group.at.pair} * rooms.key_groups + group.first / kWarpRows;
   group.keep_largest(largest, rooms.v_norms + place);
 }
 
-template <class Size>
+template <class Size, class Reader>
 __global__ void __launch_bounds__(kThreads)
-    fill_rooms(Attention a, KeptInputs kept, KeptRooms rooms, bool packs) {
+    fill_rooms(Attention a, KeptInputs kept, KeptRooms rooms) {
   if (blockIdx.x == 0 && threadIdx.x < rooms.blocks) rooms.done[threadIdx.x] = 0;
   int64_t number = int64_t{blockIdx.x} * kWarps + warp_of_block();
   int64_t heads = a.batch * a.heads, queries = heads * rooms.query_groups();
   if (number < queries) {
-    with_reader(kept.result.type, packs,
-                [&](auto reader) { fill_queries<Size>(a, kept, rooms, number, reader); });
+    fill_queries<Size, Reader>(a, kept, rooms, number);
   } else if (number < queries + heads * rooms.key_groups) {
     if constexpr (kNeedsPower<Size>) fill_keys<Size>(a, rooms, number - queries);
+  }
+}
+
+template <class Size>
+void fill(const Attention& a, const KeptInputs& kept, const KeptRooms& rooms) {
+  auto run = [&]<class Reader>(Reader) {
+    int64_t warps = a.pairs() * (rooms.rows / kWarpRows + rooms.key_groups);
+    Grid grid{static_cast<unsigned>(ceil_div(warps, kWarps)), kThreads};
+    launch_kernel("attention", fill_rooms<Size, Reader>, grid, a, kept, rooms);
+  };
+  if (!packs_eight(kept.result, a.width)) return run(ReadEach());
+  switch (kept.result.type) {
+    case Type::fp16:
+      return run(ReadPacks<Type::fp16>());
+    case Type::bf16:
+      return run(ReadPacks<Type::bf16>());
+    case Type::fp32:
+      return run(ReadPacks<Type::fp32>());
+    default:
+      return run(ReadEach());
   }
 }
 
@@ -121,7 +152,8 @@ __global__ void __launch_bounds__(kThreads)
 // A head is cut where blocks have at least half a head, or it would have to be put together from
 // many parts; and where no mask may leave a part without any key to be seen.
 KeptRooms::KeptRooms(const Attention& a, std::byte* workspace)
-    : rows(static_cast<int>(ceil_div(a.tq, kTallRows) * kTallRows)),
+    : logit_scale(a.temperature * kLog2e),
+      rows(static_cast<int>(ceil_div(a.tq, kTallRows) * kTallRows)),
       key_groups(a.q.type == Type::fp16 ? static_cast<int>(ceil_div(a.tk, kWarpRows)) : 0) {
   constexpr int64_t kMultiprocessors = 132, kFloats = sizeof(float);
   static_assert(kMultiprocessors <= kThreads);  // of the block that clears `done`
@@ -143,14 +175,10 @@ KeptRooms::KeptRooms(const Attention& a, std::byte* workspace)
 }
 
 void fill_kept_rooms(const Attention& a, const KeptInputs& kept, const KeptRooms& rooms) {
-  int64_t warps = a.pairs() * (rooms.rows / kWarpRows + rooms.key_groups);
-  bool packs = packs_eight(kept.result, a.width);
-  Grid grid{static_cast<unsigned>(ceil_div(warps, kWarps)), kThreads};
   if (a.q.type == Type::fp16) {
-    launch_kernel("attention", fill_rooms<TallSize<__half, kPanel>>, grid, a, kept, rooms, packs);
+    fill<TallSize<__half, kPanel>>(a, kept, rooms);
   } else {
-    launch_kernel("attention", fill_rooms<TallSize<__nv_bfloat16, kPanel>>, grid, a, kept, rooms,
-                  packs);
+    fill<TallSize<__nv_bfloat16, kPanel>>(a, kept, rooms);
   }
 }
 

@@ -7,28 +7,40 @@
 
 namespace sigma1::cuda {
 
+// What every thread asks in every step, in one word that it keeps.
+struct StepFacts {
+  static constexpr uint32_t kExists = 4;     // or there are no more
+  static constexpr uint32_t kBegins = 8;     // is the first with its keys
+  static constexpr uint32_t kEnds = 16;      // is the last with its keys
+  static constexpr uint32_t kAdds = 32;      // to what other keys have given to dq
+  static constexpr uint32_t kIsLast = 64;    // of this block's with its queries: dq is to be stored
+  static constexpr uint32_t kSeesAll = 128;  // every query every key
+  static constexpr int kSpanPlace = 8;
+
+  uint32_t word;
+
+  __device__ bool has(uint32_t fact) const { return (word & fact) != 0; }
+  __device__ int room() const { return static_cast<int>(word % kExists); }  // where its keys lie
+  __device__ int span() const { return static_cast<int>(word >> kSpanPlace); }
+};
+
 // What a block does with a span of 128 queries and as many keys.
 struct KeptStep {
+  StepFacts facts;
   int keys;       // number of the tile
   int following;  // of the next tile that has a key to be seen
-  int room;       // where the tile lies
   int turn;       // steps with these keys so far
-  int span;
   int end;        // of the part's tiles, and
   bool stores;    // whether it stores dq: part() would be asked too late for good code
   bool forward;   // through spans
-  bool exists;    // or there are no more
-  bool adds;      // to what other keys have given to dq
-  bool is_last;   // of this block's with its queries, and dq is to be stored
-  bool ends;      // is the last with its keys
-  bool sees_all;  // every query every key
 };
 
-// All is in shared memory, where it takes no registers: one thread finds each step, two steps
-// before it is the next.
+// Nearly all is in shared memory, where it takes no registers: one thread finds each step, two
+// steps before it is the next.
 struct KeptSteps {
   static constexpr unsigned kKnown = 8;  // steps: the last, this one and three more are needed
   static constexpr int kKeyRooms = 3;
+  static_assert(kKeyRooms <= StepFacts::kExists);
   static constexpr int kPartPlace = kKnown * static_cast<int>(sizeof(KeptStep));
   static constexpr int kSeenPlace = kPartPlace + (static_cast<int>(sizeof(HeadPart)) + 7) / 8 * 8;
 
@@ -36,6 +48,7 @@ struct KeptSteps {
   const KeptRooms& rooms;
   std::byte* room;
   unsigned count = 0;  // of steps before this one
+  StepFacts last{}, now{};
 
   // Bytes of shared memory. Bits of keys are there where a mask may hide some.
   static int bytes(const Attention& of) {
@@ -82,9 +95,13 @@ struct KeptSteps {
   __device__ int first_seen() const { return next_seen(part().begin, part().end); }
   __device__ bool has_keys() const { return first_seen() < part().end; }
 
-  __device__ const KeptStep& last() const { return at(kKnown - 1); }
-  __device__ const KeptStep& now() const { return at(0); }
+  // Of the step that is now, of later ones, and of the last one.
   __device__ const KeptStep& ahead(unsigned number) const { return at(number); }
+  __device__ const KeptStep& before() const { return at(kKnown - 1); }
+  // All lanes of a warp agree on it, which the compiler would not know.
+  __device__ __forceinline__ StepFacts facts_ahead(unsigned number) const {
+    return {__shfl_sync(~0U, at(number).facts.word, 0)};
+  }
 
   // The first steps; before them there is nothing to be stored.
   __device__ void find_first() {
@@ -97,11 +114,18 @@ struct KeptSteps {
       at(kKnown - 1) = {};
     }
     __syncthreads();
+    last = {};
+    now = facts_ahead(0);
   }
   // One more, for others once the block is synchronised.
   __device__ void find_another() const {
     if (threadIdx.x == 0) at(3) = after(at(2));
     __syncwarp();  // all lanes start products together
+  }
+  __device__ void advance(StepFacts next) {
+    last = now;
+    now = next;
+    ++count;
   }
 
  private:
@@ -112,29 +136,26 @@ struct KeptSteps {
                            int end, bool stores) const {
     int first = a.causal ? keys : 0, span = forward ? first + turn : spans() - 1 - turn;
     int behind = a.causal ? min(span + 1, end) : end;  // the last tile that the span sees
-    bool exists = keys < end, ends = first + turn + 1 >= spans();
+    bool exists = keys < end;
     bool sees_all = (!a.causal || span > keys) && exists &&
                     (seen(2 * keys) & seen(2 * keys + 1)) == ~uint64_t{0};
-    return {.keys = keys,
-            .following = following,
-            .room = place,
-            .turn = turn,
-            .span = span,
-            .end = end,
-            .stores = stores,
-            .forward = forward,
-            .exists = exists,
-            .adds = adds,
-            .is_last = stores && following >= behind,
-            .ends = ends,
-            .sees_all = sees_all};
+    uint32_t word = static_cast<unsigned>(place | span << StepFacts::kSpanPlace);
+    auto note = [&](bool holds, uint32_t fact) { word |= holds ? fact : 0; };
+    note(exists, StepFacts::kExists);
+    note(turn == 0, StepFacts::kBegins);
+    note(first + turn + 1 >= spans(), StepFacts::kEnds);
+    note(adds, StepFacts::kAdds);
+    note(stores && following >= behind, StepFacts::kIsLast);
+    note(sees_all, StepFacts::kSeesAll);
+    return {{word}, keys, following, turn, end, stores, forward};
   }
   __device__ KeptStep after(const KeptStep& step) const {
-    if (!step.ends) {
-      return made(step.keys, step.following, step.room, step.turn + 1, step.forward, step.adds,
-                  step.end, step.stores);
+    StepFacts facts = step.facts;
+    if (!facts.has(StepFacts::kEnds)) {
+      return made(step.keys, step.following, facts.room(), step.turn + 1, step.forward,
+                  facts.has(StepFacts::kAdds), step.end, step.stores);
     }
-    int place = step.room + 1 < kKeyRooms ? step.room + 1 : 0;
+    int place = facts.room() + 1 < kKeyRooms ? facts.room() + 1 : 0;
     return made(step.following, next_seen(step.following + 1, step.end), place, 0, !step.forward,
                 true, step.end, step.stores);
   }
