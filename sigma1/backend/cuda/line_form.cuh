@@ -80,14 +80,18 @@ class FormLine {
     read(inputs_[input], input, row_ + Team::kRows);
   }
 
-  // What has no registers yet comes near.
-  __device__ __forceinline__ void prefetch_next(int input) const {
+  // What has no registers yet, from this input on, comes near.
+  __device__ __forceinline__ void prefetch_next(int first_input) const {
     const Row row = row_ + Team::kRows;
-    const auto* from = static_cast<const uint16_t*>(code_.form_inputs[input].data);
 #pragma unroll
     for (int i = 0; i < kPacks; ++i) {
       if (row >= end_ || !is_inside(i)) continue;
-      asm volatile("prefetch.global.L2 [%0];" ::"l"(from + offset(row, i)));
+      const int64_t at = offset(row, i);
+#pragma unroll
+      for (int k = first_input; k < kInputs; ++k) {
+        const auto* from = static_cast<const uint16_t*>(code_.form_inputs[k].data);
+        asm volatile("prefetch.global.L2 [%0];" ::"l"(from + at));
+      }
     }
   }
 
@@ -220,8 +224,7 @@ class FormLine {
     read_vector(w, step.w, kOnes);
     if constexpr (kSums) {
       if constexpr (kHeldInputs == kBefore + 1) read(x, kBefore + 1, row_);
-#pragma unroll
-      for (int k = kAhead ? kBefore + 1 : 0; k < kInputs; ++k) prefetch_next(k);
+      prefetch_next(kAhead ? kBefore + 1 : 0);
     }
     const NormRow norm = moments(x);
     Eight dxhat[kPacks];
