@@ -24,13 +24,14 @@ class CudaLineSums : public testing::Test {
   }
 };
 
-// Teams of two warps, of four and of eight, with idle lanes and without. Blocks of several rows to
-// a team, the last of them not full; and blocks of fewer rows than teams.
+// Teams of one warp, of two, of four and of eight, with idle lanes and without. Blocks of several
+// rows to a team, some of them of one more, the last of them not full; and blocks of fewer rows
+// than teams.
 struct RowsAndWidth {
   int64_t rows, width;
 };
-constexpr RowsAndWidth kSizes[] = {{4225, 768},  {4225, 1024}, {277, 1024},
-                                   {1111, 1600}, {277, 3072},  {3, 520}};
+constexpr RowsAndWidth kSizes[] = {{4225, 768}, {277, 600},   {1999, 776}, {4225, 1024},
+                                   {277, 1024}, {1111, 1600}, {277, 3072}, {3, 520}};
 
 TEST_F(CudaLineSums, AreThoseOfTheirOwnKernels) {
   for (const char* format : {"fp16", "bf16"}) {
@@ -48,14 +49,22 @@ TEST_F(CudaLineSums, AreThoseOfTheirOwnKernels) {
   }
 }
 
-// Of two turns of 32 rows to a block, and half a turn.
+// Blocks of a turn of 32 rows, and the first of two; and half a turn.
+constexpr RowsAndWidth kTurnedSizes[] = {{12816, 768}, {272, 528},  {8464, 1024},
+                                         {4240, 1024}, {272, 1600}, {272, 4096}};
+
 TEST_F(CudaLineSums, StandBesideResultsInBothOrientations) {
-  for (auto [rows, width] : {RowsAndWidth{12304, 768}, {4240, 1024}, {272, 1600}, {272, 4096}}) {
-    for (LineChainKind kind : summed_line_chain_kinds()) {
-      SCOPED_TRACE(fmt::format("{}, [{}, {}]", kind.name, rows, width));
-      expect_single_kernels(kind.make(
-          cuda_device(),
-          {.rows = rows, .width = width, .casts = true, .weight_sums = true, .column_sum = true}));
+  for (const char* format : {"fp16", "bf16"}) {
+    for (auto [rows, width] : kTurnedSizes) {
+      for (LineChainKind kind : summed_line_chain_kinds()) {
+        SCOPED_TRACE(fmt::format("{}, [{}, {}] {}", kind.name, rows, width, format));
+        expect_single_kernels(kind.make(cuda_device(), {.rows = rows,
+                                                        .width = width,
+                                                        .format = format,
+                                                        .casts = true,
+                                                        .weight_sums = true,
+                                                        .column_sum = true}));
+      }
     }
   }
 }

@@ -12,7 +12,7 @@ namespace {
 
 template <class Line>
 LineShape shape_of() {
-  return {line_chain_kernel<Line>, Line::Team::kRows};
+  return {line_chain_kernel<Line>, Line::Team::kRows, kLineThreads};
 }
 
 // As few warps to a row as its registers allow: the fewer wait for each other.
@@ -21,7 +21,8 @@ LineShape shape_of_form(const LinePlan& plan) {
   auto with_size = [&]<int kWarps, int kPacks>() {
     LineShape result{};
     with_form(plan.form, [&]<LineForm kForm>() {
-      result = shape_of<FormLine<kType, kWarps, kPacks, kForm.before, kForm.norm, kForm.after>>();
+      result = shape_of<
+          FormLine<kType, LineTeam<kWarps>, kPacks, kForm.before, kForm.norm, kForm.after>>();
     });
     return result;
   };
@@ -95,7 +96,8 @@ struct LineChain::Ready {
   }
 
   void launch() const {
-    launch_kernel("line chain", shape.kernel, {blocks, kLineThreads, shared_bytes}, code);
+    auto threads = static_cast<unsigned>(shape.threads);
+    launch_kernel("line chain", shape.kernel, {blocks, threads, shared_bytes}, code);
     if (!sums.empty()) add_line_sums(code, blocks, sums);
   }
 

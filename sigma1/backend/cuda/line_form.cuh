@@ -13,7 +13,7 @@ struct NoLineSums {
 
 // A row on its way through kBefore sums, a norm and kAfter sums; or, where Sums over rows are
 // found, one of a team's rows after another.
-template <Type kType, int kWarps, int kPacks, int kBefore, LineOp kNorm, int kAfter,
+template <Type kType, class Warps, int kPacks, int kBefore, LineOp kNorm, int kAfter,
           class Sums = NoLineSums>
 class FormLine {
   static constexpr bool kIsGrad = kNorm == LineOp::norm_grad;
@@ -21,7 +21,7 @@ class FormLine {
   static_assert(kInputs <= kMostFormInputs);
   // A row's registers times those rows that are there at once, with vectors; and all else.
   static constexpr int kRows = kIsGrad ? kInputs + 1 : kInputs < 3 ? 3 : kInputs;
-  static constexpr int kRegisters = 4 * kPacks * kRows + (kIsGrad ? 32 : 28);
+  static constexpr int kRowRegisters = 4 * kPacks * kRows + (kIsGrad ? 32 : 28);
   static constexpr bool kSums = Sums::kAreFound;
   static_assert(!kSums || kIsGrad);
   // With sums, so many inputs of a team's next row are asked for when one is done, the others when
@@ -30,10 +30,15 @@ class FormLine {
   static constexpr bool kAhead = kSums && kInputs == kHeldInputs;
   // Registers are short with sums, and their planner knows that there are not so many rows.
   using Row = std::conditional_t<kSums, int, int64_t>;
+  // With sums, what the compiler needs without spilling; and a multiprocessor's.
+  static constexpr int kSumRegisters = 44 * kPacks + 36, kAllRegisters = 65536;
 
  public:
-  using Team = LineTeam<kWarps>;
-  static constexpr int kBlocks = kSums || kRegisters > 80 ? 2 : kRegisters > 64 ? 3 : 4;
+  using Team = Warps;
+  static constexpr int kBlocks = kSums ? kAllRegisters / (kSumRegisters * Team::kBlockThreads)
+                                 : kRowRegisters > 80 ? 2
+                                 : kRowRegisters > 64 ? 3
+                                                      : 4;
 
   __device__ FormLine(const LineCode& code, Row row) : FormLine(code, row, 0) {}
   // With sums: the team's rows before `end`.
@@ -53,6 +58,8 @@ class FormLine {
   }
 
   __device__ const Sums& sums() const { return sums_; }
+  // With sums: that run() takes next.
+  __device__ Row row() const { return row_; }
 
  private:
   using Codes = EightCodes<kType>;
@@ -73,14 +80,18 @@ class FormLine {
     read(inputs_[input], input, row_ + Team::kRows);
   }
 
-  // What has no registers yet comes near.
-  __device__ __forceinline__ void prefetch_next(int input) const {
+  // What has no registers yet, from this input on, comes near.
+  __device__ __forceinline__ void prefetch_next(int first_input) const {
     const Row row = row_ + Team::kRows;
-    const auto* from = static_cast<const uint16_t*>(code_.form_inputs[input].data);
 #pragma unroll
     for (int i = 0; i < kPacks; ++i) {
       if (row >= end_ || !is_inside(i)) continue;
-      asm volatile("prefetch.global.L2 [%0];" ::"l"(from + offset(row, i)));
+      const int64_t at = offset(row, i);
+#pragma unroll
+      for (int k = first_input; k < kInputs; ++k) {
+        const auto* from = static_cast<const uint16_t*>(code_.form_inputs[k].data);
+        asm volatile("prefetch.global.L2 [%0];" ::"l"(from + at));
+      }
     }
   }
 
@@ -213,8 +224,7 @@ class FormLine {
     read_vector(w, step.w, kOnes);
     if constexpr (kSums) {
       if constexpr (kHeldInputs == kBefore + 1) read(x, kBefore + 1, row_);
-#pragma unroll
-      for (int k = kAhead ? kBefore + 1 : 0; k < kInputs; ++k) prefetch_next(k);
+      prefetch_next(kAhead ? kBefore + 1 : 0);
     }
     const NormRow norm = moments(x);
     Eight dxhat[kPacks];

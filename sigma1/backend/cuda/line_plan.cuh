@@ -79,6 +79,7 @@ struct LineCode {
   int step_count = 0, input_count = 0;
   int width = 0;
   int rows_of_block = 0;
+  int longer_blocks = 0;  // the first, where there are sums: a turn more, or a row of each team
   int64_t rows = 0;
   uint8_t* turned = nullptr;  // of the result that is wanted in both orientations
   int turned_stride = 0;      // words of a row in shared memory: odd
@@ -87,7 +88,7 @@ struct LineCode {
 
 struct LineShape {
   void (*kernel)(LineCode);
-  int teams;               // of a block
+  int teams, threads;      // of a block
   int blocks_at_once = 1;  // of a multiprocessor
 };
 

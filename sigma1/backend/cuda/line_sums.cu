@@ -63,26 +63,26 @@ struct SumPlanner {
   }
 };
 
+// Few packs to a thread, since each has three sums. But a warp alone with a row waits for no other,
+// and where three packs do, its lanes are all busy: small blocks leave it the registers.
 template <Type kType>
 LineShape shape_of(const LinePlan& plan) {
-  LineShape result{};
-  auto with_warps = [&]<int kWarps>() {
+  auto with_size = [&]<class Team, int kPacks>() {
+    LineShape result{};
     with_form(plan.form, [&]<LineForm kForm>() {
       if constexpr (kForm.norm == LineOp::norm_grad) {
-        using Line = FormLine<kType, kWarps, kSummedPacks, kForm.before, kForm.norm, kForm.after,
-                              LineSums<LineTeam<kWarps>>>;
-        result = {line_sums_kernel<Line>, Line::Team::kRows, Line::kBlocks};
+        using Line = FormLine<kType, Team, kPacks, kForm.before, kForm.norm, kForm.after,
+                              LineSums<Team, kPacks>>;
+        result = {line_sums_kernel<Line>, Team::kRows, Team::kBlockThreads, Line::kBlocks};
       }
     });
+    return result;
   };
-  if (plan.code.width <= 1024) {
-    with_warps.template operator()<2>();
-  } else if (plan.code.width <= 2048) {
-    with_warps.template operator()<4>();
-  } else {
-    with_warps.template operator()<8>();
-  }
-  return result;
+  int width = plan.code.width;
+  if (width <= 768) return with_size.template operator()<RowTeam<1, 4>, 3>();
+  if (width <= 1024) return with_size.template operator()<LineTeam<2>, 2>();
+  if (width <= 2048) return with_size.template operator()<LineTeam<4>, 2>();
+  return with_size.template operator()<LineTeam<8>, 2>();
 }
 
 }  // namespace
@@ -117,11 +117,12 @@ LineShape shape_with_sums(const LinePlan& plan) {
 
 unsigned cut_for_sums(LineCode& code, const LineShape& shape) {
   constexpr int64_t kMultiprocessors = 132;
-  int64_t most = kMultiprocessors * shape.blocks_at_once;
   int64_t step = code.turned ? kTurnedLines : shape.teams;
-  int64_t rows = ((code.rows + most - 1) / most + step - 1) / step * step;
-  code.rows_of_block = static_cast<int>(rows);
-  return static_cast<unsigned>((code.rows + rows - 1) / rows);
+  int64_t steps = (code.rows + step - 1) / step;
+  int64_t blocks = std::min(steps, kMultiprocessors * shape.blocks_at_once);
+  code.rows_of_block = static_cast<int>(steps / blocks * step);
+  code.longer_blocks = static_cast<int>(steps % blocks);
+  return static_cast<unsigned>(blocks);
 }
 
 void add_line_sums(const LineCode& code, unsigned blocks, std::span<const ChainStep> sums) {

@@ -7,14 +7,11 @@
 
 namespace sigma1::cuda {
 
-// Eight columns each that a thread sums up: three sums of more would leave no registers for rows.
-inline constexpr int kSummedPacks = 2;
-
 // Those of a team.
-template <class Team>
+template <class Team, int kPacks>
 struct LineSums {
   static constexpr bool kAreFound = true;
-  Eight of[kLineSums][kSummedPacks] = {};
+  Eight of[kLineSums][kPacks] = {};
 
   __device__ __forceinline__ void add(int sum, int pack, const Eight& numbers) {
 #pragma unroll
@@ -39,7 +36,7 @@ struct LineSums {
 #pragma unroll
     for (int sum = 0; sum < kLineSums; ++sum) {
 #pragma unroll
-      for (int i = 0; i < kSummedPacks; ++i) {
+      for (int i = 0; i < kPacks; ++i) {
         if (Team::column(i) >= code.width) continue;
         const int at = sum * code.width + Team::column(i);
         Eight numbers = of[sum][i];
@@ -55,22 +52,24 @@ struct LineSums {
 };
 
 template <class Line>
-__global__ void __launch_bounds__(kLineThreads, Line::kBlocks)
+__global__ void __launch_bounds__(Line::Team::kBlockThreads, Line::kBlocks)
     line_sums_kernel(const __grid_constant__ LineCode code) {
   using Team = Line::Team;
   extern __shared__ __align__(16) uint32_t sums_room[];
-  const int first = static_cast<int>(blockIdx.x) * code.rows_of_block;
-  const int end = min(first + code.rows_of_block, static_cast<int>(code.rows));
+  const int block = static_cast<int>(blockIdx.x), more = code.turned ? kTurnedLines : Team::kRows;
+  const int first = block * code.rows_of_block + min(block, code.longer_blocks) * more;
+  const int own = code.rows_of_block + (block < code.longer_blocks ? more : 0);
+  const int end = min(first + own, static_cast<int>(code.rows));
   Line line(code, first + Team::row(), end);
 #pragma unroll 1
   for (int turn = first; turn < end; turn += kTurnedLines) {
 #pragma unroll 1
-    for (int i = Team::row(); i < kTurnedLines && turn + i < end; i += Team::kRows) {
-      line.run(sums_room + i * code.turned_stride);
+    while (line.row() < end && line.row() - turn < kTurnedLines) {
+      line.run(sums_room + (line.row() - turn) * code.turned_stride);
     }
     if (code.turned == nullptr) continue;
     __syncthreads();
-    write_turned<kLineThreads>(code, sums_room, turn);
+    write_turned<Team::kBlockThreads>(code, sums_room, turn);
     __syncthreads();
   }
   line.sums().write(code, reinterpret_cast<float*>(sums_room));
