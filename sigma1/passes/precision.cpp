@@ -18,11 +18,6 @@ std::string_view forward_name(std::string_view node_name) {
   return node_name.starts_with(kBackward) ? node_name.substr(kBackward.size()) : node_name;
 }
 
-bool names(std::string_view pattern, std::string_view name) {
-  // What lies below a node, or is its backward, goes with it.
-  return matches_pattern(name, pattern) || matches_pattern(name, std::string(pattern) + "/*");
-}
-
 }  // namespace
 
 Precision Precision::named(std::string_view name) {
@@ -56,11 +51,16 @@ void check_formats(const Precision& precision) {
   for (const Precision::Override& each : precision.overrides) check_product(each.format);
 }
 
-const std::string& Precision::matmul_format(std::string_view node_name) const {
+bool Precision::Override::names(std::string_view node_name) const {
+  // What lies below a node, or is its backward, goes with it.
   std::string_view name = forward_name(node_name);
+  return matches_pattern(name, pattern) || matches_pattern(name, pattern + "/*");
+}
+
+const std::string& Precision::matmul_format(std::string_view node_name) const {
   const std::string* format = &matmul;
   for (const Override& each : overrides) {
-    if (names(each.pattern, name)) format = &each.format;
+    if (each.names(node_name)) format = &each.format;
   }
   return *format;
 }

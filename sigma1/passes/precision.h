@@ -27,6 +27,8 @@ struct Precision {
   // the start of one, or has * in it.
   struct Override {
     std::string pattern, format;
+
+    bool names(std::string_view node_name) const;
   };
   std::vector<Override> overrides;
   CastScaling scaling = CastScaling::none;

@@ -1,7 +1,9 @@
 #include "sigma1/train/product_dispatch.h"
 
 #include <algorithm>
+#include <span>
 
+#include "sigma1/base/error.h"
 #include "sigma1/train/step_graphs.h"
 
 namespace sigma1 {
@@ -16,6 +18,28 @@ bool multiplies(const Node& node) {
 }
 
 }  // namespace
+
+void expect_known_products(const TrainConfig& config) {
+  if (config.matmul_overrides.empty()) return;
+  // Those of the precision itself are for all models, and come first.
+  size_t given = Precision::named(config.precision).overrides.size();
+  Precision precision = config.resolved_precision();
+  std::shared_ptr<Graph> model = scaled_model(config, {});
+  std::vector<std::string> products;
+  for (const Node& node : model->nodes()) {
+    if (multiplies(node)) products.push_back(node.name);
+  }
+  for (const Precision::Override& each : std::span(precision.overrides).subspan(given)) {
+    auto is_named = [&](const std::string& product) { return each.names(product); };
+    if (std::ranges::any_of(products, is_named)) continue;
+    constexpr size_t kShown = 6;  // a layer's
+    std::span shown = std::span(products).first(std::min(kShown, products.size()));
+    throw Error(
+        "matmul-overrides: expected names or patterns of products, got '{}'; of {} the first are "
+        "{}",
+        each.pattern, products.size(), fmt::join(shown, ", "));
+  }
+}
 
 std::vector<Dispatched> products_left_in_16_bits(const TrainConfig& config, const Device& device) {
   if (config.dispatch == "none") return {};

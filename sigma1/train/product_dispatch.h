@@ -1,5 +1,5 @@
-// Which products of 8 bits a device computes no faster than in 16: they are left in 16, and the
-// user is told.
+// Products whose formats differ from the others': those that the user names, and those of 8 bits
+// that a device computes no faster than in 16: they are left in 16, and the user is told.
 #pragma once
 
 #include <string>
@@ -9,6 +9,9 @@
 #include "sigma1/train/train_config.h"
 
 namespace sigma1 {
+
+// Throws Error where the config's overrides name what is no product of its model.
+void expect_known_products(const TrainConfig& config);
 
 struct Dispatched {
   std::string product, because;

@@ -57,6 +57,7 @@ Session::Session(TrainConfig config, const Corpus& corpus, const Device& device)
 }
 
 void Session::initialise() {
+  expect_known_products(config_);
   dispatched_ = products_left_in_16_bits(config_, store_.device());
   leave_in_16_bits(config_, dispatched_);
   std::optional<InitialWeights> given;

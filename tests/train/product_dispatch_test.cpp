@@ -45,6 +45,25 @@ TEST(ProductDispatch, AProductAndItsGradientsReadWhatIsStored) {
             count_8_bits(*before.graph, "layer0/attention/out/linear"));
 }
 
+TEST(ProductDispatch, OverridesNameProducts) {
+  TrainConfig config = fp8_config();
+  for (const char* good : {"", "head=fp16", "layer0=stored", "layer*/attention/*=fp16,head=fp8"}) {
+    config.matmul_overrides = good;
+    EXPECT_NO_THROW(expect_known_products(config)) << good;
+  }
+  for (const char* bad : {"heda=fp16", "layer0/norm1=fp16", "head=fp16,layer9/*=fp16"}) {
+    config.matmul_overrides = bad;
+    EXPECT_THROW(expect_known_products(config), Error) << bad;
+  }
+  config.matmul_overrides = "head=fp16,heda=fp16";
+  try {
+    expect_known_products(config);
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("got 'heda'; of "), std::string::npos) << error.what();
+    EXPECT_NE(std::string(error.what()).find("layer0/attention/qkv/linear"), std::string::npos);
+  }
+}
+
 TEST(ProductDispatch, IsToldByReasons) {
   EXPECT_EQ(to_string(std::vector<Dispatched>{}), "");
   EXPECT_EQ(to_string(std::vector<Dispatched>{{"a", "x"}, {"b", "y"}, {"c", "x"}}),
