@@ -105,4 +105,14 @@ std::string read_text(const std::string& path) { return read_all(path, read_text
 
 std::string read_bytes(const std::string& path) { return read_all(path, read_bytes_file); }
 
+std::vector<std::string_view> lines_of(std::string_view text) {
+  std::vector<std::string_view> lines;
+  for (size_t begin = 0; begin < text.size();) {
+    size_t end = std::min(text.find('\n', begin), text.size());
+    lines.push_back(text.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return lines;
+}
+
 }  // namespace sigma1

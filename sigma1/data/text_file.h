@@ -3,6 +3,8 @@
 #pragma once
 
 #include <string>
+#include <string_view>
+#include <vector>
 
 namespace sigma1 {
 
@@ -13,5 +15,8 @@ std::string read_text(const std::string& path);
 
 // The bytes of the same, whatever they are.
 std::string read_bytes(const std::string& path);
+
+// Without their ends.
+std::vector<std::string_view> lines_of(std::string_view text);
 
 }  // namespace sigma1

@@ -60,6 +60,33 @@ TEST_F(TokenRuns, MistakesAreOneLine) {
   expect_mistake(train({"--set", "vocabulary=-1"}), {"vocabulary", "-1"});
   expect_mistake({"tokens", folder_ / "no.txt", "--out", folder_ / "o.bin"}, {"no.txt"});
   expect_mistake({"tokens", text_, "--as", "words", "--out", folder_ / "o.bin"}, {"words"});
+  std::vector<std::string> pieces{"tokens",          text_,  "--out",
+                                  folder_ / "o.bin", "--as", "word-pieces"};
+  expect_mistake(pieces, {"--vocab"});
+  pieces.insert(pieces.end(), {"--vocab", write("empty.txt", "a\nb\n")});
+  expect_mistake(pieces, {"empty.txt", "[UNK]"});
+  std::string many = "[UNK]\n";
+  for (int i = 0; i < 1 << 16; ++i) many += fmt::format("word{}\n", i);
+  pieces.back() = write("many.txt", many);
+  expect_mistake(pieces, {"many.txt", "65537"});
+  expect_mistake({"tokens", text_, "--vocab", "v.txt", "--out", folder_ / "o.bin"}, {"--vocab"});
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "o.bin"));
+}
+
+TEST_F(TokenRuns, WordPiecesOfATextAreIdsToTrainOn) {
+  std::string vocabulary = write("vocab.txt", "[UNK]\nthe\nThe\ncat\n##s\nsat\n.\n");
+  std::string text = write("cats.txt", "The cats sat.\n\nthe dog\n"), made = folder_ / "made.bin";
+  std::vector<std::string> arguments{"tokens",  text,       "--as",  "word-pieces",
+                                     "--vocab", vocabulary, "--out", made};
+  ProgramResult result = run_program(arguments);
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_NE(result.out.find("7 tokens; train with --train " + made + " --set vocabulary=7"),
+            std::string::npos)
+      << result.out;
+  EXPECT_EQ(read_token_file(made, 7), (std::vector<uint16_t>{1, 3, 4, 5, 6, 1, 0}));
+  arguments.push_back("--cased");
+  ASSERT_EQ(run_program(arguments).exit_code, 0);
+  EXPECT_EQ(read_token_file(made, 7).front(), 2);
 }
 
 // The same bytes, read from the text and from the file made of it.

@@ -86,16 +86,6 @@ void print_table(const Options& options, const WordPiece& pieces) {
   table.print();
 }
 
-std::vector<std::string_view> lines_of(std::string_view text) {
-  std::vector<std::string_view> lines;
-  for (size_t begin = 0; begin < text.size();) {
-    size_t end = std::min(text.find('\n', begin), text.size());
-    lines.push_back(text.substr(begin, end - begin));
-    begin = end + 1;
-  }
-  return lines;
-}
-
 void print_counts(const Options& options, const WordPiece& pieces) {
   uint32_t unknown = pieces.id("[UNK]");
   size_t bytes = 0, tokens = 0, unknown_tokens = 0;
