@@ -114,6 +114,14 @@ TEST_F(BenchCuda, ComparesSettingsAndThePeersBest) {
   EXPECT_EQ(result["peer"].size(), 5U);
 }
 
+TEST_F(BenchCuda, LeavesTheFloorOutWhereAsked) {
+  nlohmann::json result = json_from(with(small_, {"--no-floor"}));
+  EXPECT_EQ(result["steps"].size(), 3U);
+  ASSERT_EQ(result["ratios"].size(), 2U) << result["ratios"];
+  EXPECT_EQ(result["ratios"][0]["name"], "unit fp16 / fp16");
+  EXPECT_EQ(result["ratios"][1]["name"], "unit fp16 / unit fp32");
+}
+
 TEST_F(BenchCuda, TimesAnyModel) {
   Words gpt{"--set", "model=gpt", "--set", "width=32", "--set", "time=64", "--set", "batch=1"};
   nlohmann::json result = json_from(with(small_, gpt));

@@ -19,6 +19,7 @@ const std::map<std::string, size_t> kCombinations = {{"char_results_test", 4 * 3
                                                      {"char_residual", 3 * 3 * 3 * 2 * 2},
                                                      {"bert_small/record", 3 * 3},
                                                      {"gpt_record/traces", 5},
+                                                     {"gpt_record/word_pieces", 6},
                                                      {"gpu_record/wikipedia", 4 * 5},
                                                      {"records_wikipedia", 3 * 7},
                                                      {"u_mup/widths", 2 * 4}};

@@ -19,7 +19,7 @@ struct Options {
   std::vector<std::string> only;
   std::string device = "cuda", peer, peer_script;
   int warmup = 20, steps = 50, rounds = 20;
-  bool with_peer = false, json = false;
+  bool with_peer = false, without_floor = false, json = false;
 };
 
 const BenchSetting kSettings[] = {{"fp32", "none", "fp32"},
@@ -33,7 +33,7 @@ const BenchSetting kSettings[] = {{"fp32", "none", "fp32"},
 struct Bench {
   BenchSetting setting;
   std::unique_ptr<Session> session;
-  std::unique_ptr<ProductFloor> floor;
+  std::unique_ptr<ProductFloor> floor;         // none where it was not asked for
   std::vector<double> ms = {}, floor_ms = {};  // of a step, for each round
 };
 
@@ -71,11 +71,12 @@ void burst(Bench& bench, int steps) {
       while (session.ahead() >= (is_last ? 1 : session.most_ahead())) session.finish_step();
     }
   });
+  bench.ms.push_back(all / steps);
+  if (!bench.floor) return;
   double products = milliseconds([&] {
     for (int i = 0; i < steps; ++i) bench.floor->run();
     bench.floor->finish();
   });
-  bench.ms.push_back(all / steps);
   bench.floor_ms.push_back(products / steps);
 }
 
@@ -85,7 +86,10 @@ std::vector<Bench> measure(const Options& options, const Corpus& corpus, const D
   std::vector<Bench> benches;
   for (const BenchSetting& setting : chosen(options.only)) {
     auto session = make_session(setting, options, corpus, device);
-    auto floor = std::make_unique<ProductFloor>(session->gradients().graph(), device);
+    std::unique_ptr<ProductFloor> floor;
+    if (!options.without_floor) {
+      floor = std::make_unique<ProductFloor>(session->gradients().graph(), device);
+    }
     Bench warm{setting, std::move(session), std::move(floor)};
     if (options.warmup > 0) burst(warm, options.warmup);
     benches.push_back({setting, std::move(warm.session), std::move(warm.floor)});
@@ -124,6 +128,7 @@ std::vector<BenchRow> ratios(const std::vector<Bench>& benches) {
     rows.push_back(compare(fmt::format("{} / {}", name, against), a->ms, b->ms));
   }
   for (const Bench& bench : benches) {
+    if (!bench.floor) continue;
     rows.push_back(
         compare(bench.setting.name + " / its matrix products", bench.ms, bench.floor_ms));
   }
@@ -149,6 +154,7 @@ void print_result(const std::vector<Bench>& benches, const std::vector<BenchRow>
                fmt::format("{:.2f}", gigabytes(*bench.session))});
   }
   table.print();
+  if (rows.empty()) return;
   fmt::print("\n");
   print_rows(rows, 4);
 }
@@ -222,6 +228,8 @@ void add_bench_cuda(CLI::App& bench) {
   count("--warmup", options->warmup, 0, "Steps before the clock starts");
   count("--steps", options->steps, 1, "Steps of a burst, timed together");
   count("--rounds", options->rounds, 1, "Bursts of each setting, of which the median counts");
+  command->add_flag("--no-floor", options->without_floor,
+                    "Without the products alone, whose factors take memory beside a large model");
   CLI::Option* peer = command->add_option(
       "--peer", options->peer, "Beside PyTorch: measured now, or times from a JSON file");
   peer->expected(0, 1);
