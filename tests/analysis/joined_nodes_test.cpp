@@ -63,9 +63,15 @@ TEST_F(JoinedNodesTest, AreANodeItsConcatAndWhoReadsTheWhole) {
   EXPECT_EQ(found[0].beside, std::vector<int>{beside.node});
 }
 
-TEST_F(JoinedNodesTest, AreNoneWhereAPartIsReadOrMarked) {
+TEST_F(JoinedNodesTest, AreNoneWhereAPartIsReadElsewhere) {
   join(parts);
   graph.mark_output("again", relu(parts[1]));
+  EXPECT_TRUE(find_joined_nodes(graph).empty());
+}
+
+TEST_F(JoinedNodesTest, AreNoneWhereAPartIsWanted) {
+  join(parts);
+  graph.mark_output("part", parts[2]);
   EXPECT_TRUE(find_joined_nodes(graph).empty());
 }
 
