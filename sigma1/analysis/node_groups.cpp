@@ -4,6 +4,7 @@
 #include <map>
 #include <set>
 
+#include "sigma1/analysis/joined_nodes.h"
 #include "sigma1/analysis/pointwise_groups.h"
 #include "sigma1/base/error.h"
 #include "sigma1/ops/shape.h"
@@ -19,6 +20,7 @@ class Grouper {
   }
 
   std::vector<NodeGroup> run() {
+    if (grouping_.runs_joined) group_joined();
     if (grouping_.local_rows) group_rows();
     if (grouping_.takes_sum) add_sums_to_rows();
     if (grouping_.bundle_kind) group_bundles();
@@ -41,6 +43,20 @@ class Grouper {
     groups_.push_back({kind, std::move(nodes)});
   }
 
+  // Before all else: chains would take what is made of the whole, and bundles its sum.
+  void group_joined() {
+    for (JoinedNodes& each : find_joined_nodes(graph_)) {
+      NodeGroup group{NodeGroup::Kind::joined, std::move(each.nodes)};
+      bool runs = std::ranges::all_of(group.nodes, [&](int node) { return is_free(node); }) &&
+                  grouping_.runs_joined(group.nodes);
+      for (int sum : each.beside) {
+        runs = runs && grouping_.takes_sum && grouping_.takes_sum(group, sum);
+        group.nodes.push_back(sum);
+      }
+      if (runs) add(group.kind, std::move(group.nodes));
+    }
+  }
+
   // A node's level rises wherever a way to it enters or leaves rows. Of two nodes of a level
   // neither is reached from the other but through rows of that level, so that a level's nodes can
   // run together.
@@ -49,7 +65,7 @@ class Grouper {
     std::map<std::pair<int64_t, int64_t>, std::vector<int>> found;  // by level and rows
     for (int i = 0; i < graph_.size(); ++i) {
       // With its inputs' rows, what is computed again would be computed too early.
-      bool apart = is_view(i) || graph_.node(i).again;
+      bool apart = !is_free(i) || graph_.node(i).again;
       rows.push_back(apart ? 0 : grouping_.local_rows(graph_.node(i)));
       int64_t level = 0;
       for (Value input : graph_.node(i).inputs) {

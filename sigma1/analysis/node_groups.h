@@ -15,6 +15,7 @@ struct NodeGroup {
     single,
     pointwise,  // a chain whose inner values nobody else reads, and sums over its rows
     rows,       // what is computed of a row depends on that row alone; and sums over all rows
+    joined,     // a node, the concat of its outputs, what is made of the whole, and a sum over that
     bundle,     // nodes of one kind that do not read each other
   };
   Kind kind = Kind::single;
@@ -41,10 +42,12 @@ struct Grouping {
   std::function<bool(const std::vector<int>&)> rows_fit = {};
   // Nodes of one kind that nobody in the graph reads run together at its end; 0: not this one.
   std::function<int(const Node&)> bundle_kind = {};
-  // Whether a group, of rows or pointwise, also computes `sum`, a node that nobody in the graph
-  // reads and whose every input the group computes or reads. Rows come first, also a single node
-  // of them. Null: none does.
+  // Whether a group, of rows, pointwise or joined, also computes `sum`, a node that nobody in the
+  // graph reads and whose every input the group computes or reads. Rows come first, also a single
+  // node of them. Null: none does.
   std::function<bool(const NodeGroup& group, int sum)> takes_sum = {};
+  // Whether the nodes of a JoinedNodes run as one call. Null: none do.
+  std::function<bool(const std::vector<int>&)> runs_joined = {};
 };
 
 // Every node but views once, groups in an order that can be run.

@@ -107,11 +107,12 @@ class Placer {
     for (const NodeGroup& group : values_.groups) {
       if (group.nodes.size() == 1) continue;
       for (int i : group.nodes) {
-        int each = id(value(i, 0));
-        bool read_inside =
-            !uses_[static_cast<size_t>(i)].empty() && uses_[static_cast<size_t>(i)].front() > 0;
-        if (read_inside && !seen_outside.contains(each))
-          values_.place(each).kind = Place::Kind::none;
+        const std::vector<int>& uses = uses_[static_cast<size_t>(i)];
+        for (size_t o = 0; o < uses.size(); ++o) {
+          int each = id(value(i, o));
+          if (uses[o] > 0 && !seen_outside.contains(each))
+            values_.place(each).kind = Place::Kind::none;
+        }
       }
     }
   }

@@ -12,6 +12,7 @@
 #include "sigma1/backend/cuda/attention_widened.cuh"
 #include "sigma1/backend/cuda/product.cuh"
 #include "sigma1/backend/node_call.h"
+#include "sigma1/base/error.h"
 #include "sigma1/ops/attention.h"
 
 namespace sigma1::cuda {
@@ -147,6 +148,21 @@ void run_attention_kept_grad(const Launch& given) {
                 {static_cast<unsigned>(ceil_div(a.pairs() * a.tq, kThreads / 32)), kThreads}, a,
                 KeptInputs(given), rows);
   run_plain_grads(given, a, rows);
+}
+
+bool gives_codes(const Launch& given) {
+  const Launch without = without_kept(given);
+  WidenedInputs widened(without);
+  const Launch launch = widened.launch();
+  return is_tall_kept_grad(launch) && gives_kept_codes(launch);
+}
+
+void run_attention_kept_codes(const Launch& given, const KeptCodes& codes) {
+  if (!gives_codes(given)) throw Bug("cuda: gradients of attention that are no codes");
+  const Launch without = without_kept(given);
+  WidenedInputs widened(without);
+  widened.widen();
+  run_tall_kept_codes(widened.launch(), KeptInputs(given), codes);
 }
 
 }  // namespace sigma1::cuda

@@ -43,9 +43,11 @@ __device__ __forceinline__ void settle(float (&results)[kTiles][4]) {
   for (int n = 0; n < 4 * kTiles; ++n) asm volatile("" : "+f"(results[n / 4][n % 4])::"memory");
 }
 
-template <class Size>
-struct KeptHead : TallKeptBlock<Size> {
-  using Block = TallKeptBlock<Size>;
+template <class Size, class Gradient>
+struct KeptHead : TallKeptBlock<Size, Gradient> {
+  using Block = TallKeptBlock<Size, Gradient>;
+  using Gradients = KeptGradients<Gradient>;
+  using Store = typename Block::Store;
   using Element = typename Size::Element;
   using Results = typename Size::Results;
   using Block::a, Block::group, Block::power, Block::steps, Block::grads, Block::owned,
@@ -179,11 +181,11 @@ struct KeptHead : TallKeptBlock<Size> {
       }
     }
   }
-  __device__ __forceinline__ void store_queries(const TallGradient& dq) {
+  __device__ __forceinline__ void store_queries(const Gradient& dq) {
     if (steps.last.has(StepFacts::kIsLast)) {
       add_others();
       int first = steps.last.span() * kTallRows + warp_of_block() * kWarpRows;
-      WarpStore<Size> store(a, this->head(), dq, a.tq, first, this->store_room());
+      Store store(a, this->head(), dq, a.tq, first, this->store_room());
       store(dq.factor * power.inverse, of_queries);
     } else if (steps.last.has(StepFacts::kExists)) {
       float4* to = this->sums_of(this->sums, steps.last);
@@ -194,15 +196,15 @@ struct KeptHead : TallKeptBlock<Size> {
       }
     }
   }
-  __device__ __forceinline__ void store_keys(const TallGradient& to, float factor,
+  __device__ __forceinline__ void store_keys(const Gradient& to, float factor,
                                              const Results& sums) const {
     int first = steps.before().keys * kTallRows + warp_of_block() * kWarpRows;
-    WarpStore<Size>(a, this->head(), to, a.tk, first, this->store_room())(factor, sums);
+    Store(a, this->head(), to, a.tk, first, this->store_room())(factor, sums);
   }
-  __device__ __forceinline__ void store_dv(const TallGradient& to) const {
+  __device__ __forceinline__ void store_dv(const Gradient& to) const {
     store_keys(to, to.factor * kOfWeights, of_values);
   }
-  __device__ __forceinline__ void store_dk(const TallGradient& to) const {
+  __device__ __forceinline__ void store_dk(const Gradient& to) const {
     store_keys(to, to.factor * power.inverse, of_keys);
   }
 
@@ -216,7 +218,7 @@ struct KeptHead : TallKeptBlock<Size> {
   }
   // In brackets: what is started, but not waited for. Numbers from shared memory are asked for well
   // before they are needed, and not behind a queue of stores.
-  __device__ __forceinline__ void take_step(const KeptGradients& to) {
+  __device__ __forceinline__ void take_step(const Gradients& to) {
     wait_products<0>(scores);
     settle(of_values);
     keep_factors(weights);
@@ -261,7 +263,7 @@ struct KeptHead : TallKeptBlock<Size> {
     end_tile(2, 0);
     steps.advance(next);
   }
-  __device__ __forceinline__ void run(const KeptGradients& to) {
+  __device__ __forceinline__ void run(const Gradients& to) {
     steps.find_first();
     this->copy_half(steps.now, 0, 0);
     this->copy_half(steps.now, 0, 1);
@@ -285,15 +287,35 @@ struct KeptHead : TallKeptBlock<Size> {
   }
 };
 
-template <class Size>
+template <class Size, class Gradient>
 __global__ void __launch_bounds__(kTallThreads, 1)
-    grad_kept(Attention a, KeptRooms rooms, KeptGradients to) {
-  KeptHead<Size> head(a, rooms);
+    grad_kept(Attention a, KeptRooms rooms, KeptGradients<Gradient> to) {
+  KeptHead<Size, Gradient> head(a, rooms);
   for (int number = 0; head.steps.find_part(number); ++number) {
     head.begin_part();
     if (a.has_mask) head.find_hidden(to);
     if (head.steps.has_keys()) head.run(to);
-    head.end_part();
+    head.end_part(to);
+  }
+}
+
+template <class Gradient>
+void run_gradients(const Launch& launch, const KeptInputs& kept,
+                   const KeptGradients<Gradient>& to) {
+  Attention a(launch);
+  KeptRooms rooms(a, launch.workspace.data());
+  fill_kept_rooms(a, kept, rooms);
+  auto run = [&]<class Element>(Element) {
+    using Size = TallSize<Element, kPanel>;
+    launch_with_room("attention", grad_kept<Size, Gradient>, rooms.blocks, kTallThreads,
+                     KeptHead<Size, Gradient>::floats(a), a, rooms, to);
+  };
+  if (a.q.type == Type::fp16) {
+    run(__half{});
+  } else if constexpr (std::is_same_v<Gradient, TallGradient>) {
+    run(__nv_bfloat16{});
+  } else {
+    throw Bug("cuda: codes of gradients are found from fp16");
   }
 }
 
@@ -311,20 +333,34 @@ int64_t tall_kept_workspace(const Launch& launch) {
 }
 
 void run_tall_kept_grad(const Launch& launch, const KeptInputs& kept) {
-  Attention a(launch);
-  KeptRooms rooms(a, launch.workspace.data());
-  fill_kept_rooms(a, kept, rooms);
-  KeptGradients to{{launch, 0, a.temperature}, {launch, 1, a.temperature}, {launch, 2, 1}};
-  auto run = [&]<class Element>(Element) {
-    using Size = TallSize<Element, kPanel>;
-    launch_with_room("attention", grad_kept<Size>, rooms.blocks, kTallThreads,
-                     KeptHead<Size>::floats(a), a, rooms, to);
+  float temperature = Attention(launch).temperature;
+  run_gradients<TallGradient>(launch, kept,
+                              {{launch, 0, temperature}, {launch, 1, temperature}, {launch, 2, 1}});
+}
+
+void run_tall_kept_codes(const Launch& launch, const KeptInputs& kept, const KeptCodes& codes) {
+  float temperature = Attention(launch).temperature;
+  int64_t rows = launch.out().count() / launch.out().shape.back(), before = 0;
+  auto gradient = [&](int number, float by) {
+    auto output = static_cast<size_t>(number);
+    CodeGradient to{{launch, output, by}, number, nullptr, rows, nullptr};
+    if (codes.turned != nullptr) to.turned = codes.turned + before * rows;
+    if (codes.sums != nullptr) to.sums = codes.sums + before;
+    before += launch.out(output).shape.back();
+    return to;
   };
-  if (a.q.type == Type::fp16) {
-    run(__half{});
-  } else {
-    run(__nv_bfloat16{});
-  }
+  CodeGradient dq = gradient(0, temperature), dk = gradient(1, temperature), dv = gradient(2, 1);
+  run_gradients<CodeGradient>(launch, kept, {dq, dk, dv});
+}
+
+int64_t kept_sum_parts(const Launch& launch) {
+  return Attention(launch).batch * CodeGradient::kSlots;
+}
+
+bool gives_kept_codes(const Launch& launch) {
+  Attention a(launch);
+  return uses_tall_kept(launch) && a.q.type == Type::fp16 && a.tq == a.tk &&
+         a.tq % kWarpRows == 0 && view_of(launch.out()).type == Type::e5m2;
 }
 
 }  // namespace sigma1::cuda

@@ -33,6 +33,10 @@ int64_t tall_kept_workspace(const Launch& launch);
 // With what was kept beside it.
 void run_tall_kept_grad(const Launch& launch, const KeptInputs& kept);
 
+// The same, where outputs are parts of one tensor's rows; whether they can be.
+bool gives_kept_codes(const Launch& launch);
+void run_tall_kept_codes(const Launch& launch, const KeptInputs& kept, const KeptCodes& codes);
+
 // Fills all but the sums; nothing is done.
 void fill_kept_rooms(const Attention& a, const KeptInputs& kept, const KeptRooms& rooms);
 

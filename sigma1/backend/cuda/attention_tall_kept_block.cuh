@@ -5,12 +5,14 @@
 
 #include "sigma1/backend/cuda/attention_tall_kept.cuh"
 #include "sigma1/backend/cuda/attention_tall_kept_steps.cuh"
-#include "sigma1/backend/cuda/attention_warp_store.cuh"
+#include "sigma1/backend/cuda/attention_warp_codes.cuh"
 
 namespace sigma1::cuda {
 
+// TallGradients, or CodeGradients.
+template <class Gradient>
 struct KeptGradients {
-  TallGradient dq, dk, dv;
+  Gradient dq, dk, dv;
 };
 
 // Of the queries whose scores a thread has.
@@ -18,7 +20,7 @@ struct ColumnNumbers {
   float2 at[kScoreTiles];
 };
 
-template <class Size>
+template <class Size, class Gradient>
 struct TallKeptBlock {
   using Element = typename Size::Element;
   using Results = typename Size::Results;
@@ -33,7 +35,13 @@ struct TallKeptBlock {
   static constexpr int kTilesPlace = KeptSteps::kKeyRooms * 2 * Size::kOwnedBytes;
   static constexpr int kGradsPlace = kTilesPlace + kStages * 2 * Size::kTileBytes;
   static constexpr int kRowsPlace = kGradsPlace + kGradRooms * Size::kOwnedBytes;
-  static constexpr int kStepsPlace = kRowsPlace + kStages * 2 * kNumbersBytes;
+  static constexpr int kSumsPlace = kRowsPlace + kStages * 2 * kNumbersBytes;
+  // Of columns, by warp and gradient, where gradients are stored as codes.
+  static constexpr bool kCodes = std::is_same_v<Gradient, CodeGradient>;
+  using Store = std::conditional_t<kCodes, WarpCodes<Size>, WarpStore<Size>>;
+  static constexpr int kColumnSums = kCodes ? CodeGradient::kCount * kPanel : 0;
+  static constexpr int kStepsPlace =
+      kSumsPlace + kTallThreads / 32 * kColumnSums * static_cast<int>(sizeof(float));
 
   const Attention& a;
   const KeptRooms& rooms;
@@ -77,12 +85,14 @@ struct TallKeptBlock {
     // Or the compiler would rather compute them each time.
     asm volatile("" : "+l"(q), "+l"(dy), "+l"(sums), "+r"(copy_place), "+r"(copy_rows));
     asm volatile("" : "+r"(keep_place), "+r"(column_place));
+    if constexpr (kCodes) clear_column_sums();
   }
 
   // What was written is there for other blocks, once all threads have come here.
-  __device__ void end_part() const {
+  __device__ void end_part(const KeptGradients<Gradient>& to) const {
     __syncthreads();
     if (steps.part().is_late() && threadIdx.x == 0) set(rooms.done + blockIdx.x);
+    if constexpr (kCodes) store_column_sums(to);
   }
 
   // Found each time, rather than kept in registers.
@@ -125,8 +135,47 @@ struct TallKeptBlock {
     return result;
   }
   // The warp's rows of the next gradients of logits, as long as it has not written those.
-  __device__ std::byte* store_room() const {
-    return room + grads(0) + warp_of_block() * kStoreBytes;
+  __device__ auto store_room() const {
+    std::byte* rows = room + grads(0) + warp_of_block() * kStoreBytes;
+    if constexpr (kCodes) {
+      return CodeRoom{rows, column_sums(warp_of_block())};
+    } else {
+      return rows;
+    }
+  }
+
+  // A warp's, by gradient.
+  __device__ float* column_sums(int warp) const {
+    return reinterpret_cast<float*>(room + kSumsPlace) + warp * kColumnSums;
+  }
+  __device__ void clear_column_sums() const {
+    float* own = column_sums(warp_of_block());
+    for (int i = lane_of_warp(); i < kColumnSums; i += 32) own[i] = 0;
+  }
+  // The part's, to the block's slot. Whoever has a head's first keys clears slots that nobody has.
+  __device__ void store_column_sums(const KeptGradients<Gradient>& to) const {
+    if (to.dq.sums == nullptr) return;
+    const HeadPart& part = steps.part();
+    Pair at = head();
+    for (int i = static_cast<int>(threadIdx.x); i < kColumnSums; i += kTallThreads) {
+      int number = i / kPanel, column = i % kPanel;
+      if (column >= a.d) continue;
+      float sum = 0;
+#pragma unroll
+      for (int warp = 0; warp < kTallThreads / 32; ++warp) sum += column_sums(warp)[i];
+      float* sums = number == 0 ? to.dq.sums : number == 1 ? to.dk.sums : to.dv.sums;
+      sums += at.head * a.d + column;
+      auto put = [&](unsigned block, float value) {
+        int64_t row = int64_t{at.batch} * CodeGradient::kSlots + block % CodeGradient::kSlots;
+        sums[row * to.dq.pitch] = value;
+      };
+      put(blockIdx.x, sum);
+      if (part.is_late()) continue;
+#pragma unroll
+      for (unsigned n = 0; n < KeptRooms::kMostOthers; ++n) {
+        if (part.others[n] == HeadPart::kNone) put(blockIdx.x + 1 + n, 0);
+      }
+    }
   }
 
   // The thread's numbers of its group's dq: of a block's first span, and from there of a step's.
@@ -190,16 +239,26 @@ struct TallKeptBlock {
                  largest(rooms.v_norms, rooms.key_groups));
   }
 
-  __device__ void store_zeros(const TallGradient& to, int64_t of_sample, int first, int end) const {
+  __device__ void store_zeros(const Gradient& to, int64_t of_sample, int first, int end) const {
     Pair at = head();
     for (int i = static_cast<int>(threadIdx.x); i < (end - first) * a.d; i += kTallThreads) {
       int64_t row = at.batch * of_sample + first + i / a.d;
       store(to.to, row * to.pitch + at.head * a.d + i % a.d, 0);
     }
+    if constexpr (kCodes) {
+      if (to.turned == nullptr) return;
+      constexpr int kEach = 16;
+      int pieces = (end - first) / kEach;
+      for (int i = static_cast<int>(threadIdx.x); i < pieces * a.d; i += kTallThreads) {
+        int64_t row = at.batch * of_sample + first + i % pieces * kEach;
+        uint8_t* column = to.turned + (at.head * a.d + i / pieces) * to.rows;
+        *reinterpret_cast<uint4*>(column + row) = make_uint4(0, 0, 0, 0);
+      }
+    }
   }
   // Where there is a mask. What no step will give are zeros: dk and dv of tiles that nobody sees,
   // dq of spans that see none.
-  __device__ void find_hidden(const KeptGradients& to) const {
+  __device__ void find_hidden(const KeptGradients<Gradient>& to) const {
     steps.find_seen(pair / a.heads);
     auto end_of = [](int tiles, int64_t rows) {
       return static_cast<int>(min(rows, int64_t{tiles} * kTallRows));

@@ -117,17 +117,21 @@ bool fits(std::span<const ChainStep> steps) {
   return instructions <= kMostInstructions;
 }
 
+bool sums_columns(const Launch& sum, const Buffer& of) {
+  const Buffer& summed = sum.in(0);
+  const auto& axes = sum.attr<std::vector<int64_t>>("axes");
+  return axes.size() + 1 == summed.shape.size() &&
+         !cpu::is_one_of(axes.size(), axes, summed.shape) &&
+         summed.shape.back() == of.shape.back() && summed.count() == of.count();
+}
+
 // A result is known up to factors by which it goes on; it is summed up before these, in fp32.
 bool takes_sum(std::span<const ChainStep> steps, const ChainStep& sum) {
   if (sum.op != &sum_op || !std::ranges::all_of(steps, [](auto& s) { return find(*s.op); })) {
     return false;
   }
-  const Buffer &out = steps.back().launch.out(), &summed = sum.launch.in(0);
-  const auto& axes = sum.launch.attr<std::vector<int64_t>>("axes");
-  bool by_column = axes.size() + 1 == summed.shape.size() &&
-                   !cpu::is_one_of(axes.size(), axes, summed.shape) &&
-                   summed.shape.back() == out.shape.back() && summed.count() == out.count();
-  if (!by_column) return false;
+  const Buffer& out = steps.back().launch.out();
+  if (!sums_columns(sum.launch, out)) return false;
   int64_t width = out.shape.back(), rows = out.count() / width;
   bool in_squares = has_many_rows(rows) && rows % 16 == 0 && width % 16 == 0;
   bool to_nearest = !out.codec || out.codec->cast().rounding == Rounding::nearest_even;

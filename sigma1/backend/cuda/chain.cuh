@@ -17,6 +17,8 @@ inline constexpr size_t kMostInstructions = 16;
 constexpr size_t instructions_for(size_t inputs) { return inputs > 2 ? inputs - 1 : 1; }
 // Whether the steps are short enough for a chain.
 bool fits(std::span<const ChainStep> steps);
+// Whether a sum is over all axes but the last, of a tensor with as many numbers and columns.
+bool sums_columns(const Launch& sum, const Buffer& of);
 // Whether a chain also computes a sum over all axes but the last of what one of its steps computes
 // or, where no step does, of what the first one reads. Data need not be set.
 bool takes_sum(std::span<const ChainStep> steps, const ChainStep& sum);

@@ -72,7 +72,9 @@ class CudaDevice : public Device {
     throw Bug("{}: there is no CUDA kernel", op.name);
   }
 
-  Grouping grouping(const Graph& graph) const override { return cuda::grouping(graph); }
+  Grouping grouping(const Graph& graph) const override {
+    return cuda::grouping(graph, choices_.casts_in_attention);
+  }
   std::unique_ptr<Chain> make_chain(NodeGroup::Kind kind,
                                     std::vector<ChainStep> steps) const override {
     return cuda::make_chain(kind, std::move(steps));

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "sigma1/backend/cuda/attention_kept_codes.cuh"
 #include "sigma1/backend/cuda/bundle.cuh"
 #include "sigma1/backend/cuda/chain.cuh"
 #include "sigma1/backend/cuda/line_chain.cuh"
@@ -40,11 +41,17 @@ class Advisor {
 
   bool takes_sum(const NodeGroup& group, int sum) const {
     if (group.kind == NodeGroup::Kind::rows) return lines_take_sum(group.nodes, sum);
-    if (group.kind != NodeGroup::Kind::pointwise) return false;
+    bool is_joined = group.kind == NodeGroup::Kind::joined;
+    if (!is_joined && group.kind != NodeGroup::Kind::pointwise) return false;
     std::vector<int> nodes = group.nodes;
     nodes.push_back(sum);
     Steps of(graph_, views_, nodes);
-    return cuda::takes_sum(std::span(of.steps).first(group.nodes.size()), of.steps.back());
+    auto takes = is_joined ? codes_take_sum : cuda::takes_sum;
+    return takes(std::span(of.steps).first(group.nodes.size()), of.steps.back());
+  }
+
+  bool runs_joined(const std::vector<int>& nodes) const {
+    return is_codes_chain(Steps(graph_, views_, nodes).steps);
   }
 
   int bundle_kind(const Node& node) const {
@@ -95,9 +102,9 @@ class Advisor {
 
 }  // namespace
 
-Grouping grouping(const Graph& graph) {
+Grouping grouping(const Graph& graph, bool casts_in_attention) {
   auto advisor = std::make_shared<Advisor>(graph);
-  return {
+  Grouping result{
       .is_pointwise =
           [](const Node& node) {
             return is_pointwise(*node.op) && node.outputs.front().kind == Kind::real;
@@ -106,6 +113,10 @@ Grouping grouping(const Graph& graph) {
       .rows_fit = [=](const std::vector<int>& nodes) { return advisor->rows_fit(nodes); },
       .bundle_kind = [=](const Node& node) { return advisor->bundle_kind(node); },
       .takes_sum = [=](const NodeGroup& group, int sum) { return advisor->takes_sum(group, sum); }};
+  if (casts_in_attention) {
+    result.runs_joined = [=](const std::vector<int>& nodes) { return advisor->runs_joined(nodes); };
+  }
+  return result;
 }
 
 std::unique_ptr<Chain> make_chain(NodeGroup::Kind kind, std::vector<ChainStep> steps) {
@@ -113,6 +124,8 @@ std::unique_ptr<Chain> make_chain(NodeGroup::Kind kind, std::vector<ChainStep> s
     case NodeGroup::Kind::rows:
       if (has_many_rows(steps)) return std::make_unique<LineChain>(steps);
       return std::make_unique<RowChain>(std::move(steps));
+    case NodeGroup::Kind::joined:
+      return std::make_unique<KeptCodesChain>(std::move(steps));
     case NodeGroup::Kind::bundle:
       return std::make_unique<Bundle>(std::move(steps));
     default:

@@ -5,7 +5,8 @@
 
 namespace sigma1::cuda {
 
-Grouping grouping(const Graph& graph);
+// `casts_in_attention`: NodeGroup::Kind::joined too.
+Grouping grouping(const Graph& graph, bool casts_in_attention = false);
 std::unique_ptr<Chain> make_chain(NodeGroup::Kind kind, std::vector<ChainStep> steps);
 
 }  // namespace sigma1::cuda
