@@ -5,6 +5,7 @@
 
 #include <cooperative_groups.h>
 
+#include "sigma1/backend/cuda/attention_cluster_pieces.cuh"
 #include "sigma1/backend/cuda/attention_row_stats.cuh"
 
 namespace sigma1::cuda::cluster_grad {
@@ -14,42 +15,9 @@ inline constexpr int kUnits = kMostTiles + 1;  // of a block
 inline constexpr int kBlockThreads = kUnits * 32;
 inline constexpr int kSkewStride = kMostTiles * kOwned + 4;  // few rows a bank, straight and skewed
 inline constexpr int kPieceStride = kOwned + 8;  // rows that are read at once, all banks
+inline constexpr int kStatsStride = kOwned + 2;  // likewise, of four units that follow each other
 
 enum Columns { kOfKeys, kOfValues, kOfDistances, kKinds };
-
-// A lane's part of 16×16 numbers that rows are multiplied by.
-struct Piece {
-  uint32_t at[4];
-
-  __device__ explicit Piece(uint4 words) : at{words.x, words.y, words.z, words.w} {}
-  template <class Size>
-  __device__ explicit Piece(const Factor<Size>& factor)
-      : at{factor.at[0], factor.at[1], factor.at[2], factor.at[3]} {}
-  __device__ uint4 words() const { return make_uint4(at[0], at[1], at[2], at[3]); }
-};
-
-__device__ inline uint32_t transposed_8x8(uint32_t pair) {
-  uint32_t turned;
-  asm("movmatrix.sync.aligned.m8n8.trans.b16 %0, %1;" : "=r"(turned) : "r"(pair));
-  return turned;
-}
-template <class Size>
-__device__ Piece transposed(const Factor<Size>& factor) {
-  return Piece(make_uint4(transposed_8x8(factor.at[0]), transposed_8x8(factor.at[2]),
-                          transposed_8x8(factor.at[1]), transposed_8x8(factor.at[3])));
-}
-
-// sums_r += Σ over 16 rows c of weights[r][c] · rows_c, of 16 numbers
-template <class Size>
-__device__ void add_products(const Piece& weights, const typename Size::Element* rows,
-                             Tiles<2>& sums) {
-  using Element = typename Size::Element;
-  int lane = lane_of_warp();
-  uint32_t b[4];
-  load_matrix_x4_transposed(b, rows + lane % 16 * Size::kStride + lane / 16 * 8);
-  mma_16x8x16<Element>(sums[0], weights.at, {b[0], b[1]});
-  mma_16x8x16<Element>(sums[1], weights.at, {b[2], b[3]});
-}
 
 // Shared memory of a block. Its units' own pieces lie where nobody needs products by distance any
 // more.
@@ -62,13 +30,14 @@ struct Room {
   };
 
   Rows keys, distances, queries;
-  Rows values;  // later dy
+  Rows values;                                             // later dy of all queries
+  typename Size::Element grads[2][kOwned][Size::kStride];  // dy of the block's
   union {
     float skew[2][kOwned][kSkewStride];
     Pieces own;
   };
   uint4 received[kKinds][kUnits][32];  // transposed, as Block::slot says
-  float4 stats[kUnits][kOwned];
+  float4 stats[2][kMostTiles][kStatsStride];
   float inverses[kMostTiles];  // powers of two that gradients of logits are to be multiplied by
 };
 
@@ -109,15 +78,22 @@ struct Block {
     copy_rows<Size, kBlockThreads>(a, from, start, begin * kOwned, (end - begin) * kOwned, a.tq,
                                    to[begin * kOwned]);
   }
-  // What the block's queries see, and, as a second group, the queries that see its keys.
+  // The block's queries and what they see; as a second group, other queries that see its keys.
   __device__ void copy_inputs() const {
     int64_t start = at.start(a, a.tq);
     int seen = far < tiles ? far + 1 : near < tiles ? near + 1 : 0;
+    for (int of_near = 0; of_near < 2; ++of_near) {
+      int tile = of_near != 0 ? near : far;
+      copy(a.q, start, tile, tile + 1, room.queries);
+      copy_rows<Size, kBlockThreads>(a, a.dy, start, tile * kOwned, kOwned, a.tq,
+                                     room.grads[of_near][0]);
+    }
     copy(a.relative, at.head * a.d, 0, seen, room.distances);
     copy(a.k, start, 0, seen, room.keys);
     copy(a.v, start, 0, seen, room.values);
     commit_copies();
-    copy(a.q, start, near, tiles, room.queries);
+    copy(a.q, start, near + 1, min(far, tiles), room.queries);
+    copy(a.q, start, far + 1, tiles, room.queries);
     commit_copies();
   }
   __device__ void copy_grads() const {
@@ -127,15 +103,15 @@ struct Block {
 
   // Dot products, once the copies have come; those with distances stay in shared memory.
   __device__ void score(Tiles<2>& scores, Tiles<2>& dscores) const {
-    auto rows = [&](const View& from) {
-      return LeftRows<Size>(a, from, at.start(a, a.tq), row * kOwned, a.tq);
-    };
-    LeftRows<Size> q = rows(a.q), dy = rows(a.dy);
     wait_copies<1>();
     __syncthreads();
     if (!exists) return;
+    HeldRows<Size> q(room.queries[row * kOwned]);
+    LeftRoom<Size> dy{room.grads[is_near][0]};
     Tiles<2> skewed = {};
     add_warp_dots<Size, 2>(q, room.distances[distance * kOwned], skewed);
+    add_warp_dots<Size, 2>(q, room.keys[column * kOwned], scores);
+    add_warp_dots<Size, 2>(dy, room.values[column * kOwned], dscores);
 #pragma unroll
     for (int n = 0; n < 8; n += 2) {
       const float* two = &skewed[n / 4][n % 4];
@@ -143,8 +119,6 @@ struct Block {
       to += distance * kOwned + n / 4 * 8 + tile_column(0);
       *reinterpret_cast<float2*>(to) = make_float2(two[0], two[1]);
     }
-    add_warp_dots<Size, 2>(q, room.keys[column * kOwned], scores);
-    add_warp_dots<Size, 2>(dy, room.values[column * kOwned], dscores);
   }
   // Whether each of the lane's keys is there and not masked, a bit for each.
   __device__ unsigned shown_keys() const {
@@ -173,6 +147,14 @@ struct Block {
     }
   }
 
+  // Of a unit of the warp's queries: those that are read at once follow each other.
+  __device__ float4* stats_of(int of_column) const {
+    return room.stats[is_near][of_column % 4 * 4 + of_column / 4];
+  }
+  __device__ RowGrad find_row(int of_row) const {
+    return row_grad<kMostTiles>(row + 1, [&](int unit) { return stats_of(unit)[of_row]; });
+  }
+
   // Gradients of logits as of two tiles of distances, each of which another unit fills up.
   __device__ void keep_by_distance(const Factor<Size>& dweights) const {
     constexpr int kPiece = kOwned * kPieceStride;
@@ -199,9 +181,7 @@ struct Block {
   }
   // Probabilities and gradients of logits, to where they are needed.
   __device__ void share_weights(Tiles<2>& scores, Tiles<2>& dscores) const {
-    const float4* stats = room.stats[first];
-    const RowGrad rows[] = {row_grad<kMostTiles>(stats + tile_row(0), row + 1),
-                            row_grad<kMostTiles>(stats + tile_row(2), row + 1)};
+    const RowGrad rows[] = {find_row(tile_row(0)), find_row(tile_row(2))};
     Power power(largest_of_rows(fmaxf(rows[0].bound, rows[1].bound)));
     softmax_grad(rows, power.scale, scores, dscores);
     Factor<Size> weights(scores[0], scores[1]), dweights(dscores[0], dscores[1]);
@@ -219,53 +199,69 @@ struct Block {
     send(kOfDistances, distance, Piece(Factor<Size>::transposed(piece, kPieceStride)));
   }
 
-  __device__ void store(const Gradient& to, int tile, int x, const Tiles<2>& sums) const {
-#pragma unroll
-    for (int n = 0; n < 8; n += 2) {
-      const float* two = &sums[n / 4][n % 4];
-      store_two(a, at, to.to, a.tq, tile * kOwned + tile_row(n % 4), x + n / 4 * 8 + tile_column(0),
-                make_float2(two[0] * to.factor, two[1] * to.factor));
-    }
+  __device__ void store(const Gradient& to, int tile, int x, const Tiles<2>& sums,
+                        float inverse = 1) const {
+    int begin = tile * kOwned + tile_row(0);
+    int64_t place = at.start(a, a.tq) + begin * a.width + x + tile_column(0);
+    auto scaled = [factor = to.factor * inverse](const float(&s)[4]) {
+      return make_float4(s[0] * factor, s[1] * factor, s[2] * factor, s[3] * factor);
+    };
+    store_tile(to.to, place, 8 * a.width, static_cast<int>(a.tq) - begin, scaled(sums[0]),
+               scaled(sums[1]));
   }
-  // A warp has 16 numbers of one tile's queries.
-  __device__ void sum_keys(Gradient to) const {
-    constexpr int kShares = Size::kHead / kOwned;
-    bool of_near = part / kShares == 1;
-    int tile = of_near ? near : far, begin = of_near ? far + 1 : 0, x = part % kShares * kOwned;
-    if (part >= 2 * kShares || tile >= tiles || x >= a.d) return;
+
+  // What a warp has of sums: 16 numbers of the rows of one of the block's tiles.
+  static constexpr int kShares = Size::kHead / kOwned;
+  __device__ bool has_share(int tile, int x) const { return tile < tiles && x < a.d; }
+  __device__ int tile_of_share() const { return part / kShares % 2 == 0 ? far : near; }
+  __device__ int x_of_share() const { return part % kShares * kOwned; }
+
+  __device__ void sum_keys(const Gradient& to) const {
+    int tile = tile_of_share(), x = x_of_share(), begin = tile == far ? 0 : far + 1;
+    if (part >= 2 * kShares || !has_share(tile, x)) return;
     Tiles<2> of_keys = {}, of_distances = {};
 #pragma unroll 4
     for (int n = 0; n <= tile; ++n) {
       Piece by_key(room.own.by_key[begin + n][lane_of_warp()]);
-      add_products<Size>(by_key, room.keys[n * kOwned] + x, of_keys);
+      RightPiece<Size>(room.keys[n * kOwned] + x).add(by_key, of_keys);
       Piece by_distance(Factor<Size>(room.own.by_distance[begin + n], kPieceStride));
-      add_products<Size>(by_distance, room.distances[n * kOwned] + x, of_distances);
+      RightPiece<Size>(room.distances[n * kOwned] + x).add(by_distance, of_distances);
     }
 #pragma unroll
     for (int n = 0; n < 8; ++n) of_keys[n / 4][n % 4] += of_distances[n / 4][n % 4];
-    to.factor *= room.inverses[tile];
-    store(to, tile, x, of_keys);
+    store(to, tile, x, of_keys, room.inverses[tile]);
   }
-  // A warp has 16 numbers of one kind of columns, of both tiles.
+  // Half of the warps have gradients of values, the others those of keys and distances, which are
+  // sums of the same queries.
   __device__ void sum_queries(const Gradient (&to)[kKinds]) const {
-    constexpr int kShares = Size::kHead / kOwned;
-    int kind = part / kShares, x = part % kShares * kOwned;
-    if (kind >= kKinds || x >= a.d) return;
-    const auto& rows = kind == kOfValues ? room.values : room.queries;
-#pragma unroll 1
-    for (int tile = near; tile < min(tiles, far + 1); tile += far - near) {
-      Tiles<2> sums = {};
-      const uint4* received = &room.received[kind][slot(tile, tile)][lane_of_warp()];
+    int tile = tile_of_share(), x = x_of_share();
+    if (part >= 4 * kShares || !has_share(tile, x)) return;
+    auto received = [&](Columns kind, int n) {
+      return Piece(room.received[kind][slot(tile, n)][lane_of_warp()]);
+    };
+    Tiles<2> sums = {}, of_distances = {};
+    if (part < 2 * kShares) {
 #pragma unroll 4
-      for (int n = tile; n < tiles; ++n, received += 32) {
-        Tiles<2> added = {};
-        add_products<Size>(Piece(*received), rows[n * kOwned] + x, added);
-        float factor = kind == kOfValues ? kOfWeights : room.inverses[n];
-#pragma unroll
-        for (int k = 0; k < 8; ++k) sums[k / 4][k % 4] += factor * added[k / 4][k % 4];
+      for (int n = tile; n < tiles; ++n) {
+        RightPiece<Size>(room.values[n * kOwned] + x).add(received(kOfValues, n), sums);
       }
-      store(to[kind], tile, x, sums);
+      return store(to[kOfValues], tile, x, sums, kOfWeights);
     }
+#pragma unroll 2
+    for (int n = tile; n < tiles; ++n) {
+      RightPiece<Size> rows(room.queries[n * kOwned] + x);
+      Tiles<2> by_key = {}, by_distance = {};
+      rows.add(received(kOfKeys, n), by_key);
+      rows.add(received(kOfDistances, n), by_distance);
+      float inverse = room.inverses[n];
+#pragma unroll
+      for (int k = 0; k < 8; ++k) {
+        sums[k / 4][k % 4] += inverse * by_key[k / 4][k % 4];
+        of_distances[k / 4][k % 4] += inverse * by_distance[k / 4][k % 4];
+      }
+    }
+    store(to[kOfKeys], tile, x, sums);
+    store(to[kOfDistances], tile, x, of_distances);
   }
 };
 

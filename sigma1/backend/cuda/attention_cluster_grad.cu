@@ -40,7 +40,7 @@ __global__ void __launch_bounds__(kBlockThreads, 1) grad_by_cluster(Attention a,
     block.finish_scores(scores, dscores);
     RowStats stats[2];
     add_stats(scores, dscores, stats);
-    keep_stats(stats, block.room.stats[block.part]);
+    keep_stats(stats, block.stats_of(block.column));
   }
   __syncthreads();
   cluster.barrier_wait();

@@ -63,7 +63,8 @@ struct GradBlock : QueryBlock<Size> {
   }
   // Each time anew, which costs less than registers.
   __device__ RowGrad found_row(int half) const {
-    return row_grad<kWarps>(this->stats() + tile_row(2 * half));
+    const float4* stats = this->stats() + tile_row(2 * half);
+    return row_grad<kWarps>(kWarps, [&](int of_part) { return stats[of_part * kOwned]; });
   }
   // Of the warp's keys.
   __device__ void keep_scores(const KeptScores& kept, int j0, const Scores& scores,

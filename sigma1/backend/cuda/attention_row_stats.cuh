@@ -57,16 +57,16 @@ __device__ inline void keep_stats(const RowStats (&mine)[2], float4* rows) {
 }
 
 // From one row's numbers of the first `count` of at most kParts warps, which the four lanes of a
-// row share; `stats` is the row's of the first.
-template <int kParts>
-__device__ RowGrad row_grad(const float4* stats, int count = kParts) {
+// row share: of_part(part) has them.
+template <int kParts, class Of>
+__device__ RowGrad row_grad(int count, Of of_part) {
   constexpr int kEach = kParts / 4;
   float4 parts[kEach];
   float largest = -INFINITY, sum = 0, weighted = 0, bound = 0;
 #pragma unroll
   for (int p = 0; p < kEach; ++p) {
     int part = tile_pair() * kEach + p;
-    parts[p] = part < count ? stats[part * kOwned] : make_float4(-INFINITY, 0, 0, 0);
+    parts[p] = part < count ? of_part(part) : make_float4(-INFINITY, 0, 0, 0);
     largest = fmaxf(largest, parts[p].x);
     bound = fmaxf(bound, parts[p].w);
   }
