@@ -78,40 +78,38 @@ struct Block {
     copy_rows<Size, kBlockThreads>(a, from, start, begin * kOwned, (end - begin) * kOwned, a.tq,
                                    to[begin * kOwned]);
   }
-  // The block's queries and what they see; as a second group, other queries that see its keys.
+  // In three groups, as they are needed: the block's queries with keys and distances that they see;
+  // their gradients with values; other queries that see the block's keys.
   __device__ void copy_inputs() const {
     int64_t start = at.start(a, a.tq);
     int seen = far < tiles ? far + 1 : near < tiles ? near + 1 : 0;
-    for (int of_near = 0; of_near < 2; ++of_near) {
-      int tile = of_near != 0 ? near : far;
-      copy(a.q, start, tile, tile + 1, room.queries);
-      copy_rows<Size, kBlockThreads>(a, a.dy, start, tile * kOwned, kOwned, a.tq,
-                                     room.grads[of_near][0]);
-    }
+    copy(a.q, start, far, far + 1, room.queries);
+    copy(a.q, start, near, near + 1, room.queries);
     copy(a.relative, at.head * a.d, 0, seen, room.distances);
     copy(a.k, start, 0, seen, room.keys);
+    commit_copies();
+    for (int of_near = 0; of_near < 2; ++of_near) {
+      copy_rows<Size, kBlockThreads>(a, a.dy, start, (of_near != 0 ? near : far) * kOwned, kOwned,
+                                     a.tq, room.grads[of_near][0]);
+    }
     copy(a.v, start, 0, seen, room.values);
     commit_copies();
     copy(a.q, start, near + 1, min(far, tiles), room.queries);
     copy(a.q, start, far + 1, tiles, room.queries);
     commit_copies();
   }
+  // Once nobody needs values.
   __device__ void copy_grads() const {
     copy(a.dy, at.start(a, a.tq), near, tiles, room.values);
     commit_copies();
   }
 
-  // Dot products, once the copies have come; those with distances stay in shared memory.
-  __device__ void score(Tiles<2>& scores, Tiles<2>& dscores) const {
-    wait_copies<1>();
-    __syncthreads();
-    if (!exists) return;
+  // Dot products; those with distances go to shared memory.
+  __device__ void score_keys(Tiles<2>& scores) const {
     HeldRows<Size> q(room.queries[row * kOwned]);
-    LeftRoom<Size> dy{room.grads[is_near][0]};
     Tiles<2> skewed = {};
     add_warp_dots<Size, 2>(q, room.distances[distance * kOwned], skewed);
     add_warp_dots<Size, 2>(q, room.keys[column * kOwned], scores);
-    add_warp_dots<Size, 2>(dy, room.values[column * kOwned], dscores);
 #pragma unroll
     for (int n = 0; n < 8; n += 2) {
       const float* two = &skewed[n / 4][n % 4];
@@ -119,6 +117,10 @@ struct Block {
       to += distance * kOwned + n / 4 * 8 + tile_column(0);
       *reinterpret_cast<float2*>(to) = make_float2(two[0], two[1]);
     }
+  }
+  __device__ void score_values(Tiles<2>& dscores) const {
+    LeftRoom<Size> dy{room.grads[is_near][0]};
+    add_warp_dots<Size, 2>(dy, room.values[column * kOwned], dscores);
   }
   // Whether each of the lane's keys is there and not masked, a bit for each.
   __device__ unsigned shown_keys() const {

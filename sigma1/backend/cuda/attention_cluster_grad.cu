@@ -33,23 +33,28 @@ __global__ void __launch_bounds__(kBlockThreads, 1) grad_by_cluster(Attention a,
   Block<Size> block(a, shared);
   block.copy_inputs();
   Tiles<2> scores = {}, dscores = {};
-  block.score(scores, dscores);
+  wait_copies<2>();
   __syncthreads();
-  block.copy_grads();
+  if (block.exists) block.score_keys(scores);
+  wait_copies<1>();
+  __syncthreads();
   if (block.exists) {
+    block.score_values(dscores);
     block.finish_scores(scores, dscores);
     RowStats stats[2];
     add_stats(scores, dscores, stats);
     keep_stats(stats, block.stats_of(block.column));
   }
   __syncthreads();
+  block.copy_grads();
   cluster.barrier_wait();
   if (block.exists) block.share_weights(scores, dscores);
   __syncthreads();
   if (block.exists) block.share_distances();
-  wait_copies<0>();
   cluster.barrier_arrive();
   block.sum_keys(to.queries);
+  wait_copies<0>();
+  __syncthreads();
   cluster.barrier_wait();
   block.sum_queries(to.columns);
 }
