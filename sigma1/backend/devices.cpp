@@ -1,6 +1,9 @@
 #include "sigma1/backend/devices.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
+#include <vector>
 
 #include "sigma1/base/communicator.h"
 #include "sigma1/base/error.h"
@@ -22,29 +25,36 @@ const Device& cuda_device(int, const ProductChoices&) {
 #endif
 
 using Sums = ProductChoices::Sums;
-constexpr std::string_view kTf32 = "+tf32", kFast = "+fast-sums", kExact = "+exact-sums",
-                           kCastsInAttention = "+casts-in-attention";
+
+struct Choice {
+  std::string_view name;
+  bool (*is_made)(const ProductChoices&);
+  void (*make)(ProductChoices&);
+};
+
+template <auto kMember, auto kValue>
+constexpr Choice choice(std::string_view name) {
+  return {name, [](const ProductChoices& choices) { return choices.*kMember == kValue; },
+          [](ProductChoices& choices) { choices.*kMember = kValue; }};
+}
+
+constexpr Choice kChoices[] = {
+    choice<&ProductChoices::tf32, true>("+tf32"),
+    choice<&ProductChoices::sums, Sums::fast>("+fast-sums"),
+    choice<&ProductChoices::sums, Sums::exact>("+exact-sums"),
+    choice<&ProductChoices::casts_in_attention, true>("+casts-in-attention"),
+    choice<&ProductChoices::attention_clusters, true>("+attention-clusters"),
+};
 
 // Takes the choices off the end of a name.
 ProductChoices take_choices(std::string_view& name) {
   ProductChoices choices;
-  auto take = [&](std::string_view suffix) {
-    bool found = name.ends_with(suffix);
-    if (found) name.remove_suffix(suffix.size());
-    return found;
-  };
   while (true) {
-    if (take(kTf32)) {
-      choices.tf32 = true;
-    } else if (take(kFast)) {
-      choices.sums = Sums::fast;
-    } else if (take(kExact)) {
-      choices.sums = Sums::exact;
-    } else if (take(kCastsInAttention)) {
-      choices.casts_in_attention = true;
-    } else {
-      return choices;
-    }
+    auto last = std::ranges::find_if(kChoices,
+                                     [&](const Choice& each) { return name.ends_with(each.name); });
+    if (last == std::end(kChoices)) return choices;
+    last->make(choices);
+    name.remove_suffix(last->name.size());
   }
 }
 
@@ -61,9 +71,10 @@ bool has_nccl() { return false; }
 #endif
 
 std::string to_string(const ProductChoices& choices) {
-  std::string text(choices.tf32 ? kTf32 : "");
-  if (choices.sums != Sums::by_length) text += choices.sums == Sums::fast ? kFast : kExact;
-  if (choices.casts_in_attention) text += kCastsInAttention;
+  std::string text;
+  for (const Choice& each : kChoices) {
+    if (each.is_made(choices)) text += each.name;
+  }
   return text;
 }
 
@@ -80,10 +91,10 @@ const Device& find_device(std::string_view name) {
       return cuda_device(static_cast<int>(*index), choices);
     }
   }
-  throw Error(
-      "device: expected auto, cpu, cuda, cuda:N or either with +tf32, +fast-sums, +exact-sums or "
-      "+casts-in-attention, got '{}'",
-      name);
+  std::vector<std::string_view> names;
+  for (const Choice& each : kChoices) names.push_back(each.name);
+  throw Error("device: expected auto, cpu, cuda, cuda:N or either with some of {}, got '{}'",
+              fmt::join(names, ", "), name);
 }
 
 }  // namespace sigma1

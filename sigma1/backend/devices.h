@@ -1,13 +1,14 @@
 // Devices by name, as the command line has them.
 #pragma once
 
+#include <string>
 #include <string_view>
 
 #include "sigma1/backend/device.h"
 
 namespace sigma1 {
 
-// What of a GPU's matrix products is the user's choice.
+// What of a GPU's kernels is the user's choice.
 struct ProductChoices {
   bool tf32 = false;  // factors of fp32 are rounded to TF32, 10 bits of mantissa, for tensor cores
   // Of factors of 8 bits: tensor cores keep about 14 bits of a sum (fast), unless partial sums are
@@ -15,16 +16,17 @@ struct ProductChoices {
   enum class Sums { by_length, fast, exact } sums = Sums::by_length;
   // The gradient of attention writes the 8-bit factors that are made of its results itself.
   bool casts_in_attention = false;
+  // Gradients of attention with relative positions, of up to 256, in 16 bits: by clusters of
+  // blocks.
+  bool attention_clusters = false;
 
   auto operator<=>(const ProductChoices&) const = default;
 };
 std::string to_string(const ProductChoices& choices);  // as behind a device's name
 
-// "cpu"; "cuda" or "cuda:1", followed by choices of its products: +tf32, +fast-sums, +exact-sums,
-// +casts-in-attention;
-// "auto": a GPU where this build and machine have one, else the CPU. Without a number, rank r of a
-// machine's ranks gets GPU r, or shares it where there are fewer. Throws Error in one line saying
-// what is missing.
+// "cpu"; "cuda" or "cuda:1", followed by choices, such as +tf32; "auto": a GPU where this build and
+// machine have one, else the CPU. Without a number, rank r of a machine's ranks gets GPU r, or
+// shares it where there are fewer. Throws Error in one line saying what is missing.
 const Device& find_device(std::string_view name);
 
 // What this build can do.

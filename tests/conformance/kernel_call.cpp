@@ -103,6 +103,9 @@ KernelCall::KernelCall(const OpDef& op, std::vector<TensorType> types, const Att
     std::string format = format_for(storage.outputs, outputs_.size(), true);
     outputs_.push_back(buffer_of(type, format, storage.rounding));
   }
+  if (&device == &cpu_device()) return;
+  for (Buffer& input : inputs_) input.device = &device;
+  for (Buffer& output : outputs_) output.device = &device;
 }
 
 // No power of two, which would hide in an exponent; exact in fp32.

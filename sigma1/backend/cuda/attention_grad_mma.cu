@@ -3,93 +3,14 @@
 // keys, the only one of a short sequence, is still there. For the other launch it keeps all that it
 // has of scores where they are few (attention_kept_mma.cu), or else the numbers of each row, from
 // which that launch computes them again (attention_columns_mma.cu).
-#include "sigma1/backend/cuda/attention_grad_mma.cuh"
+#include "sigma1/backend/cuda/attention_cluster_grad.cuh"
 #include "sigma1/backend/cuda/attention_queries.cuh"
+#include "sigma1/backend/cuda/attention_row_stats.cuh"
 #include "sigma1/backend/cuda/attention_tall.cuh"
 #include "sigma1/backend/cuda/product.cuh"
 
 namespace sigma1::cuda {
 namespace {
-
-// Numbers of a row's softmax from one warp's keys.
-struct RowStats {
-  float largest = -INFINITY;  // logit, in units of log 2
-  float sum = 0;              // of the weights 2^(logit − largest)
-  float weighted = 0;         // Σ weight·dp
-  float bound = 0;            // of |dp|
-};
-
-template <int kTiles>
-__device__ void add_stats(const Tiles<kTiles>& scores, const Tiles<kTiles>& dweights,
-                          RowStats (&rows)[2]) {
-#pragma unroll
-  for (int half = 0; half < 2; ++half) {
-    RowStats& row = rows[half];
-    float most = row.largest, sum = 0, weighted = 0;
-#pragma unroll
-    for (int t = 0; t < kTiles; ++t) {
-      most = fmaxf(most, fmaxf(scores[t][2 * half], scores[t][2 * half + 1]));
-    }
-    most = quad_max(most);
-    float reference = finite_largest(most);
-#pragma unroll
-    for (int t = 0; t < kTiles; ++t) {
-#pragma unroll
-      for (int n = 2 * half; n < 2 * half + 2; ++n) {
-        float weight = fast_exp2(scores[t][n] - reference);
-        sum += weight;
-        weighted += weight * dweights[t][n];
-        row.bound = fmaxf(row.bound, fabsf(dweights[t][n]));
-      }
-    }
-    float shrink = fast_exp2(row.largest - reference);
-    row.sum = row.sum * shrink + quad_sum(sum);
-    row.weighted = row.weighted * shrink + quad_sum(weighted);
-    row.largest = most;
-  }
-}
-
-// From one row's numbers of all warps, which the four lanes of a row share.
-__device__ RowGrad row_grad(const float4* stats) {
-  constexpr int kEach = kWarps / 4;
-  float4 parts[kEach];
-  float largest = -INFINITY, sum = 0, weighted = 0, bound = 0;
-#pragma unroll
-  for (int p = 0; p < kEach; ++p) {
-    parts[p] = stats[(tile_pair() * kEach + p) * kOwned];
-    largest = fmaxf(largest, parts[p].x);
-    bound = fmaxf(bound, parts[p].w);
-  }
-  float reference = finite_largest(quad_max(largest));
-#pragma unroll
-  for (int p = 0; p < kEach; ++p) {
-    float share = fast_exp2(parts[p].x - reference);
-    sum += share * parts[p].y;
-    weighted += share * parts[p].z;
-  }
-  sum = quad_sum(sum);
-  float inverse = sum == 0 ? 0 : 1 / sum;
-  return {reference, inverse, quad_sum(weighted) * inverse, 2 * quad_max(bound)};
-}
-
-// Probabilities times 2^14 take the place of logits, and the gradients of logits times `scale` that
-// of those of probabilities.
-template <int kTiles>
-__device__ void softmax_grad(const RowGrad (&rows)[2], float scale, Tiles<kTiles>& scores,
-                             Tiles<kTiles>& dscores) {
-  scale *= kOfWeights;
-#pragma unroll
-  for (int n = 0; n < 4; ++n) {
-    const RowGrad& row = rows[n / 2];
-    float inverse = row.inverse_sum / kOfWeights;
-#pragma unroll
-    for (int t = 0; t < kTiles; ++t) {
-      float p = fast_exp2(scores[t][n] - row.largest) * inverse;
-      dscores[t][n] = p * ((dscores[t][n] - row.mean) * scale);
-      scores[t][n] = p;
-    }
-  }
-}
 
 // A block of queries with their gradients.
 template <class Size>
@@ -123,14 +44,7 @@ struct GradBlock : QueryBlock<Size> {
   // From what each warp has of them; kept for the other launch too. Returns the power of two for
   // the gradients of logits of all 16 rows.
   __device__ Power find_rows(const RowStats (&mine)[2], const GradRooms& rooms) const {
-#pragma unroll
-    for (int half = 0; half < 2; ++half) {
-      const RowStats& row = mine[half];
-      float bound = quad_max(row.bound);
-      if (lane_of_warp() % 4 != 0) continue;
-      this->stats()[part * kOwned + tile_row(2 * half)] =
-          make_float4(row.largest, row.sum, row.weighted, bound);
-    }
+    keep_stats(mine, this->stats() + part * kOwned);
     __syncthreads();
     float bound = 0;
 #pragma unroll
@@ -141,11 +55,7 @@ struct GradBlock : QueryBlock<Size> {
       if (keeps) rooms.rows[at.pair * a.tq + i] = row;
       bound = fmaxf(bound, row.bound);
     }
-#pragma unroll
-    for (int lane = 4; lane < 32; lane *= 2) {
-      bound = fmaxf(bound, __shfl_xor_sync(~0U, bound, lane));
-    }
-    Power power(bound);
+    Power power(largest_of_rows(bound));
     if (threadIdx.x == 0 && rooms.kept.columns > 0) {
       rooms.kept.inverses(at)[i0 / kOwned] = power.inverse;
     }
@@ -153,7 +63,8 @@ struct GradBlock : QueryBlock<Size> {
   }
   // Each time anew, which costs less than registers.
   __device__ RowGrad found_row(int half) const {
-    return row_grad(this->stats() + tile_row(2 * half));
+    const float4* stats = this->stats() + tile_row(2 * half);
+    return row_grad<kWarps>(kWarps, [&](int of_part) { return stats[of_part * kOwned]; });
   }
   // Of the warp's keys.
   __device__ void keep_scores(const KeptScores& kept, int j0, const Scores& scores,
@@ -275,6 +186,7 @@ GradRooms::GradRooms(const Attention& a, std::byte* workspace) : tiles(ceil_div(
 void run_attention_grad_mma(const Launch& launch) {
   Attention a(launch);
   if (uses_tall(a)) return run_attention_grad_tall(launch);
+  if (uses_cluster_grad(launch, a)) return run_cluster_grad(launch);
   GradRooms rooms(a, launch.workspace.data());
   with_mma_size(a, [&]<class Size>(Size) {
     launch_tiles(grad_queries<Size>, a.pairs() * ceil_div(a.tq, kOwned), QueryBlock<Size>::kFloats,
