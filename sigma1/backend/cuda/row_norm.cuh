@@ -12,7 +12,7 @@ constexpr int kRowColumns = 32 * 4;
 template <int kRows, class Body>
 __device__ void for_rows(Body body) {
 #pragma unroll 1
-  for (int row = static_cast<int>(threadIdx.x) / 32; row < kRows; row += kWorkers / 32) body(row);
+  for (int row = thread_of_block<kRows>() / 32; row < kRows; row += kWorkers / 32) body(row);
 }
 
 // Of the thread, four at a time: the same ones in all rows. kFits: the warp has all at once.

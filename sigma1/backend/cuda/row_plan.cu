@@ -22,7 +22,9 @@ class Planner {
   std::optional<RowPlan> plan() {
     if (!go_together()) return std::nullopt;
     find_last_uses();
-    for (size_t s = 0; s < steps_.size(); ++s) load_inputs(s);
+    for (size_t s = 0; s < (loads_late() ? joined_end(0) : steps_.size()); ++s) load_rows(s);
+    plan_.first_copies = row_copies();
+    for (size_t s = 0; s < steps_.size(); ++s) load_vectors(s);
     for (size_t s = 0; s < steps_.size(); ++s) append(s);
     // Copies of rows are not waited for while vectors are read.
     std::ranges::stable_partition(plan_.copies, std::identity{}, &RowCopy::by_row);
@@ -99,17 +101,48 @@ class Planner {
     return found == loaded_.end() ? nullptr : &*found;
   }
 
-  // In the order of first use; all are there from the start.
-  void load_inputs(size_t s) {
+  // Tall blocks have no room for all rows from the start: those of a step are sent for when the
+  // step before begins.
+  bool loads_late() const { return plan_.rows_of_block == kTallBlock; }
+
+  // Behind those that are one in the plan with step s.
+  size_t joined_end(size_t s) const {
+    do ++s;
+    while (s < steps_.size() && joins(steps_, s));
+    return s;
+  }
+
+  int row_copies() const {
+    return static_cast<int>(std::ranges::count(plan_.copies, true, &RowCopy::by_row));
+  }
+
+  // What no step before has loaded.
+  void load_rows(size_t s) {
     const ChainStep& step = steps_[s];
     for (size_t i = 0; i < step.launch.inputs.size(); ++i) {
-      if (!is_row_input(*step.op, i, step.launch.inputs.size())) {
-        bool is_matrix = is_product(*step.op) && i == 1;
-        if (!is_matrix) vectors_[s][i] = load_vector(step.launch.in(i));
-      } else if (producer(step, i) < 0) {
-        Loaded& loaded = *find_loaded(step.launch.in(i));
-        if (loaded.slot.offset == Slot::kNone) load_rows(loaded);
-      }
+      bool by_row = is_row_input(*step.op, i, step.launch.inputs.size());
+      if (!by_row || producer(step, i) >= 0) continue;
+      Loaded& loaded = *find_loaded(step.launch.in(i));
+      if (loaded.slot.offset == Slot::kNone) load_rows(loaded);
+    }
+  }
+
+  void load_rows_ahead(RowStep& next, size_t s) {
+    free_places();
+    int before = row_copies();
+    size_t first = joined_end(s);
+    for (size_t i = first; first < steps_.size() && i < joined_end(first); ++i) load_rows(i);
+    next.first_copy = static_cast<uint16_t>(before);
+    next.copies = static_cast<uint8_t>(row_copies() - before);
+  }
+
+  // All are there from the start.
+  void load_vectors(size_t s) {
+    const ChainStep& step = steps_[s];
+    for (size_t i = 0; i < step.launch.inputs.size(); ++i) {
+      bool is_matrix = is_product(*step.op) && i == 1;
+      if (is_matrix || is_row_input(*step.op, i, step.launch.inputs.size())) continue;
+      vectors_[s][i] = load_vector(step.launch.in(i));
     }
   }
 
@@ -163,6 +196,11 @@ class Planner {
     return offset;
   }
 
+  // Of what is not read any more.
+  void free_places() {
+    std::erase_if(taken_, [&](const Taken& each) { return each.last < first_joined_; });
+  }
+
   Slot input_slot(size_t s, size_t i) {
     int from = producer(steps_[s], i);
     if (from >= 0) return outputs_[static_cast<size_t>(from)];
@@ -195,7 +233,7 @@ class Planner {
     result.type = view.type;
     result.saturates = view.saturates;
     result.width = static_cast<int>(width_of(out));
-    std::erase_if(taken_, [&](const Taken& each) { return each.last < first_joined_; });
+    free_places();
     if (last_use_[s] == 0) return result;
     result.slot = slot_for(out);
     int bytes = bytes_of(result.slot);
@@ -214,6 +252,7 @@ class Planner {
       next.op = RowOp::pointwise;
       next.factor = step.launch.factor();
       next.first_instruction = static_cast<int>(plan_.instructions.size());
+      if (loads_late()) load_rows_ahead(next, s);
       if (is_product(*step.op)) set_product(next, s);
       if (is_norm(*step.op) || is_norm_grad(*step.op)) set_norm(next, s);
       if (is_pointwise) next.out.width = static_cast<int>(width_of(step.launch.out()));
@@ -294,6 +333,8 @@ std::optional<RowPlan> plan_rows(std::span<const ChainStep> steps, int rows_of_b
   return fits ? plan : std::nullopt;
 }
 
-bool fits_rows(std::span<const ChainStep> steps) { return plan_rows(steps, 16).has_value(); }
+bool fits_rows(std::span<const ChainStep> steps, int rows_of_block) {
+  return plan_rows(steps, rows_of_block).has_value();
+}
 
 }  // namespace sigma1::cuda
