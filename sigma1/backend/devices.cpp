@@ -22,7 +22,8 @@ const Device& cuda_device(int, const ProductChoices&) {
 #endif
 
 using Sums = ProductChoices::Sums;
-constexpr std::string_view kTf32 = "+tf32", kFast = "+fast-sums", kExact = "+exact-sums";
+constexpr std::string_view kTf32 = "+tf32", kFast = "+fast-sums", kExact = "+exact-sums",
+                           kTall = "+tall-rows";
 
 // Takes the choices off the end of a name.
 ProductChoices take_choices(std::string_view& name) {
@@ -39,6 +40,8 @@ ProductChoices take_choices(std::string_view& name) {
       choices.sums = Sums::fast;
     } else if (take(kExact)) {
       choices.sums = Sums::exact;
+    } else if (take(kTall)) {
+      choices.tall_rows = true;
     } else {
       return choices;
     }
@@ -60,6 +63,7 @@ bool has_nccl() { return false; }
 std::string to_string(const ProductChoices& choices) {
   std::string text(choices.tf32 ? kTf32 : "");
   if (choices.sums != Sums::by_length) text += choices.sums == Sums::fast ? kFast : kExact;
+  if (choices.tall_rows) text += kTall;
   return text;
 }
 
@@ -77,8 +81,8 @@ const Device& find_device(std::string_view name) {
     }
   }
   throw Error(
-      "device: expected auto, cpu, cuda, cuda:N or either with +tf32, +fast-sums or +exact-sums, "
-      "got '{}'",
+      "device: expected auto, cpu, cuda, cuda:N or either with +tf32, +fast-sums, +exact-sums or "
+      "+tall-rows, got '{}'",
       name);
 }
 

@@ -93,6 +93,12 @@ class Advisor {
   std::vector<bool> views_;
 };
 
+std::unique_ptr<Chain> make_row_chain(std::vector<ChainStep> steps, const ProductChoices& choices) {
+  constexpr int kTall = 64, kByNumber = 0;
+  bool is_tall = choices.tall_rows && fits_rows(steps, kTall);
+  return std::make_unique<RowChain>(std::move(steps), is_tall ? kTall : kByNumber);
+}
+
 }  // namespace
 
 Grouping grouping(const Graph& graph) {
@@ -108,11 +114,12 @@ Grouping grouping(const Graph& graph) {
       .takes_sum = [=](const NodeGroup& group, int sum) { return advisor->takes_sum(group, sum); }};
 }
 
-std::unique_ptr<Chain> make_chain(NodeGroup::Kind kind, std::vector<ChainStep> steps) {
+std::unique_ptr<Chain> make_chain(NodeGroup::Kind kind, std::vector<ChainStep> steps,
+                                  const ProductChoices& choices) {
   switch (kind) {
     case NodeGroup::Kind::rows:
       if (has_many_rows(steps)) return std::make_unique<LineChain>(steps);
-      return std::make_unique<RowChain>(std::move(steps));
+      return make_row_chain(std::move(steps), choices);
     case NodeGroup::Kind::bundle:
       return std::make_unique<Bundle>(std::move(steps));
     default:
