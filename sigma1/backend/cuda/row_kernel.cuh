@@ -88,8 +88,11 @@ __device__ void load_inputs(const RowBlock& block, const RowCopy* copies, const 
   wait_copies<0>();
 }
 
+// Inlined, as is what calls it: products of tall blocks would wait for each other where a call
+// might come between them.
 template <int kRows, Type kType>
-__device__ void run_step(const RowBlock& block, const RowStep& step, RowProducts<kRows>& products) {
+__device__ __forceinline__ void run_step(const RowBlock& block, const RowStep& step,
+                                         RowProducts<kRows>& products) {
   bool fits = step.out.width <= kRowColumns;
   if (step.op == RowOp::product) {
     products.template multiply<kType>(block, step);
@@ -109,7 +112,8 @@ template <int kRows>
 using StepOf = std::conditional_t<kRows == kTallBlock, const RowStep&, const RowStep>;
 
 template <int kRows, Type kType>
-__device__ void run_steps(const RowCode& code, std::byte* room, ProductRoom<kRows>& own) {
+__device__ __forceinline__ void run_steps(const RowCode& code, std::byte* room,
+                                          ProductRoom<kRows>& own) {
   const auto* steps = reinterpret_cast<const RowStep*>(room);
   const auto* instructions = reinterpret_cast<const RowInstruction*>(steps + code.steps);
   const auto* copies = reinterpret_cast<const RowCopy*>(instructions + code.instructions);

@@ -105,4 +105,35 @@ __device__ void finish_places(const RowBlock& block, const RowStep& step,
   }
 }
 
+// How a step ends in a block of so many rows.
+template <int kRows, Type kType>
+class StepEnd {
+ public:
+  __device__ StepEnd(const RowBlock& block, const RowStep& step) : end_(block, step) {}
+
+  template <int kPlaces>
+  __device__ void finish(const RowPlace (&places)[kPlaces], Four (&values)[kPlaces]) const {
+#pragma unroll
+    for (int k = 0; k < kPlaces; ++k) end_.finish(places[k], values[k]);
+  }
+
+ private:
+  RowEnd<kType> end_;
+};
+
+template <Type kType>
+class StepEnd<kTallBlock, kType> {
+ public:
+  __device__ StepEnd(const RowBlock& block, const RowStep& step) : block_(block), step_(step) {}
+
+  template <int kPlaces>
+  __device__ void finish(const RowPlace (&places)[kPlaces], Four (&values)[kPlaces]) const {
+    finish_places<kType>(block_, step_, places, values);
+  }
+
+ private:
+  const RowBlock& block_;
+  const RowStep& step_;
+};
+
 }  // namespace sigma1::cuda
