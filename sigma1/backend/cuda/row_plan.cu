@@ -7,6 +7,7 @@
 #include "sigma1/backend/cuda/launch.cuh"
 #include "sigma1/backend/cuda/row_chain.cuh"
 #include "sigma1/backend/cuda/row_local.cuh"
+#include "sigma1/backend/cuda/row_places.cuh"
 #include "sigma1/ops/norm.h"
 
 namespace sigma1::cuda {
@@ -28,16 +29,13 @@ class Planner {
     for (size_t s = 0; s < steps_.size(); ++s) append(s);
     // Copies of rows are not waited for while vectors are read.
     std::ranges::stable_partition(plan_.copies, std::identity{}, &RowCopy::by_row);
+    plan_.room = places_.room();
     set_waits(plan_);
     plan_.type = common_type(steps_);
     return std::move(plan_);
   }
 
  private:
-  struct Taken {
-    int offset, bytes;
-    size_t last;  // the step that reads it last
-  };
   struct Loaded {
     const Buffer* buffer;
     size_t last;
@@ -128,7 +126,7 @@ class Planner {
   }
 
   void load_rows_ahead(RowStep& next, size_t s) {
-    free_places();
+    places_.free_before(first_joined_);
     int before = row_copies();
     size_t first = joined_end(s);
     for (size_t i = first; first < steps_.size() && i < joined_end(first); ++i) load_rows(i);
@@ -149,7 +147,7 @@ class Planner {
   void load_rows(Loaded& loaded) {
     const Buffer& buffer = *loaded.buffer;
     loaded.slot = slot_for(buffer);
-    loaded.slot.offset = take(bytes_of(loaded.slot), loaded.last);
+    loaded.slot.offset = places_.take(bytes_of(loaded.slot), loaded.last);
     RowCopy copy = copy_of(buffer);
     copy.offset = loaded.slot.offset;
     copy.stride = loaded.slot.stride * 2;
@@ -159,7 +157,7 @@ class Planner {
   RowVector load_vector(const Buffer& buffer) {
     RowCopy copy = copy_of(buffer);
     copy.by_row = false;
-    int width = copy.width, first = take(width * 4, steps_.size());
+    int width = copy.width, first = places_.take(width * 4, steps_.size());
     auto bytes = static_cast<int>(buffer.codec ? buffer.codec->bytes() : 4);
     for (int column = 0; column < width; column += kVectorPiece) {
       copy.width = std::min(kVectorPiece, width - column);
@@ -183,24 +181,6 @@ class Planner {
   }
   int bytes_of(const Slot& slot) const { return slot.stride * 2 * plan_.rows_of_block; }
 
-  // The lowest free place.
-  int take(int bytes, size_t last) {
-    std::ranges::sort(taken_, {}, &Taken::offset);
-    int offset = 0;
-    for (const Taken& each : taken_) {
-      if (offset + bytes <= each.offset) break;
-      offset = std::max(offset, each.offset + each.bytes);
-    }
-    taken_.push_back({offset, bytes, last});
-    plan_.room = std::max(plan_.room, offset + bytes);
-    return offset;
-  }
-
-  // Of what is not read any more.
-  void free_places() {
-    std::erase_if(taken_, [&](const Taken& each) { return each.last < first_joined_; });
-  }
-
   Slot input_slot(size_t s, size_t i) {
     int from = producer(steps_[s], i);
     if (from >= 0) return outputs_[static_cast<size_t>(from)];
@@ -217,10 +197,7 @@ class Planner {
       Slot slot = input_slot(s, i);
       bool joins_product = joins(steps_, s) && plan_.steps.back().op == RowOp::product;
       if (joins_product && plan_.steps.back().x.offset == slot.offset) continue;
-      auto place = std::ranges::find(taken_, slot.offset, &Taken::offset);
-      if (place->last != s || place->bytes != bytes) continue;
-      place->last = last_use_[s];
-      return slot.offset;
+      if (places_.pass_on(slot.offset, bytes, s, last_use_[s])) return slot.offset;
     }
     return std::nullopt;
   }
@@ -233,12 +210,12 @@ class Planner {
     result.type = view.type;
     result.saturates = view.saturates;
     result.width = static_cast<int>(width_of(out));
-    free_places();
+    places_.free_before(first_joined_);
     if (last_use_[s] == 0) return result;
     result.slot = slot_for(out);
     int bytes = bytes_of(result.slot);
     std::optional<int> place = place_of_input(s, bytes);
-    result.slot.offset = place ? *place : take(bytes, last_use_[s]);
+    result.slot.offset = place ? *place : places_.take(bytes, last_use_[s]);
     outputs_[s] = result.slot;
     return result;
   }
@@ -321,7 +298,7 @@ class Planner {
   std::vector<Slot> outputs_;
   std::vector<std::array<RowVector, 3>> vectors_;  // of each step's inputs that are vectors
   std::vector<Loaded> loaded_;
-  std::vector<Taken> taken_;
+  RowPlaces places_;
 };
 
 }  // namespace
