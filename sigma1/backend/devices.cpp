@@ -44,6 +44,7 @@ constexpr Choice kChoices[] = {
     choice<&ProductChoices::sums, Sums::exact>("+exact-sums"),
     choice<&ProductChoices::casts_in_attention, true>("+casts-in-attention"),
     choice<&ProductChoices::attention_clusters, true>("+attention-clusters"),
+    choice<&ProductChoices::tall_rows, true>("+tall-rows"),
 };
 
 // Takes the choices off the end of a name.

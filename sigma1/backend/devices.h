@@ -19,6 +19,9 @@ struct ProductChoices {
   // Gradients of attention with relative positions, of up to 256, in 16 bits: by clusters of
   // blocks.
   bool attention_clusters = false;
+  // What is local to rows runs in blocks of 64 rows where those fit: on few multiprocessors, so
+  // that other runs find some.
+  bool tall_rows = false;
 
   auto operator<=>(const ProductChoices&) const = default;
 };

@@ -42,8 +42,9 @@ TEST(Devices, ChoicesOfProductsAreToldAsTheyAreAsked) {
   EXPECT_EQ(to_string(ProductChoices{.casts_in_attention = true}), "+casts-in-attention");
   EXPECT_EQ(to_string(ProductChoices{.tf32 = true, .attention_clusters = true}),
             "+tf32+attention-clusters");
+  EXPECT_EQ(to_string(ProductChoices{.tall_rows = true}), "+tall-rows");
   // What is missing is the GPU, or the build: the choices were understood.
-  EXPECT_EQ(mistake("cuda:1023+exact-sums+casts-in-attention+attention-clusters+tf32")
+  EXPECT_EQ(mistake("cuda:1023+exact-sums+casts-in-attention+attention-clusters+tall-rows+tf32")
                 .find("expected auto"),
             std::string::npos);
 }

@@ -47,7 +47,7 @@ Groups joined_groups(const Graph& graph, const Grouping& grouping) {
 TEST(CudaAttentionCodeGroups, AreOfModelsWithFactorsOf8Bits) {
   auto groups = [](const char* model, const char* precision, const char* time, bool asked = true) {
     StepGraph step = step_of(model, precision, time, "2", cpu_device());
-    return joined_groups(*step.graph, cuda::grouping(*step.graph, asked));
+    return joined_groups(*step.graph, cuda::grouping(*step.graph, {.casts_in_attention = asked}));
   };
   const Groups two(2, {"attention_kept_grad", "concat", "identity", "sum"}), none;
   for (const char* model : {"gpt", "bert"}) {

@@ -157,7 +157,7 @@ TEST_F(CudaLineChain, GivesTheGradientsOfTheCpu) {
 // What follows needs no GPU.
 std::vector<std::vector<std::string>> rows_groups(const Graph& graph) {
   std::vector<std::vector<std::string>> found;
-  for (const NodeGroup& group : group_nodes(graph, cuda::grouping(graph))) {
+  for (const NodeGroup& group : group_nodes(graph, cuda::grouping(graph, {}))) {
     if (group.kind != NodeGroup::Kind::rows) continue;
     auto& names = found.emplace_back();
     for (int node : group.nodes) names.emplace_back(graph.node(node).op->name);

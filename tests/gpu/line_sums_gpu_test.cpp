@@ -195,7 +195,7 @@ using OpNames = std::vector<std::string>;
 
 std::vector<OpNames> chains_with_gradients(const Graph& graph) {
   std::vector<OpNames> found;
-  for (const NodeGroup& group : group_nodes(graph, cuda::grouping(graph))) {
+  for (const NodeGroup& group : group_nodes(graph, cuda::grouping(graph, {}))) {
     OpNames names;
     for (int node : group.nodes) names.emplace_back(graph.node(node).op->name);
     if (std::ranges::find(names, "layer_norm_grad") != names.end()) found.push_back(names);

@@ -9,7 +9,7 @@ namespace sigma1 {
 inline constexpr const char* kDeviceHelp =
     "auto, cpu, cuda or cuda:N; cuda+tf32: products of fp32 in TF32; "
     "cuda+fast-sums, +exact-sums: how products of 8 bits add up; "
-    "cuda+casts-in-attention, +attention-clusters: kernels to try out";
+    "cuda+casts-in-attention, +attention-clusters, +tall-rows: kernels to try out";
 
 void add_align(CLI::App& app);
 void add_bench(CLI::App& app);

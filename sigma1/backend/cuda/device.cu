@@ -72,12 +72,10 @@ class CudaDevice : public Device {
     throw Bug("{}: there is no CUDA kernel", op.name);
   }
 
-  Grouping grouping(const Graph& graph) const override {
-    return cuda::grouping(graph, choices_.casts_in_attention);
-  }
+  Grouping grouping(const Graph& graph) const override { return cuda::grouping(graph, choices_); }
   std::unique_ptr<Chain> make_chain(NodeGroup::Kind kind,
                                     std::vector<ChainStep> steps) const override {
-    return cuda::make_chain(kind, std::move(steps));
+    return cuda::make_chain(kind, std::move(steps), choices_);
   }
 
   bool reads_turned(const Graph& graph, int node, size_t input) const override {

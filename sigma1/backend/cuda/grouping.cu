@@ -100,9 +100,15 @@ class Advisor {
   std::vector<bool> views_;
 };
 
+std::unique_ptr<Chain> make_row_chain(std::vector<ChainStep> steps, const ProductChoices& choices) {
+  constexpr int kTall = 64, kByNumber = 0;
+  bool is_tall = choices.tall_rows && fits_rows(steps, kTall);
+  return std::make_unique<RowChain>(std::move(steps), is_tall ? kTall : kByNumber);
+}
+
 }  // namespace
 
-Grouping grouping(const Graph& graph, bool casts_in_attention) {
+Grouping grouping(const Graph& graph, const ProductChoices& choices) {
   auto advisor = std::make_shared<Advisor>(graph);
   Grouping result{
       .is_pointwise =
@@ -113,17 +119,18 @@ Grouping grouping(const Graph& graph, bool casts_in_attention) {
       .rows_fit = [=](const std::vector<int>& nodes) { return advisor->rows_fit(nodes); },
       .bundle_kind = [=](const Node& node) { return advisor->bundle_kind(node); },
       .takes_sum = [=](const NodeGroup& group, int sum) { return advisor->takes_sum(group, sum); }};
-  if (casts_in_attention) {
+  if (choices.casts_in_attention) {
     result.runs_joined = [=](const std::vector<int>& nodes) { return advisor->runs_joined(nodes); };
   }
   return result;
 }
 
-std::unique_ptr<Chain> make_chain(NodeGroup::Kind kind, std::vector<ChainStep> steps) {
+std::unique_ptr<Chain> make_chain(NodeGroup::Kind kind, std::vector<ChainStep> steps,
+                                  const ProductChoices& choices) {
   switch (kind) {
     case NodeGroup::Kind::rows:
       if (has_many_rows(steps)) return std::make_unique<LineChain>(steps);
-      return std::make_unique<RowChain>(std::move(steps));
+      return make_row_chain(std::move(steps), choices);
     case NodeGroup::Kind::joined:
       return std::make_unique<KeptCodesChain>(std::move(steps));
     case NodeGroup::Kind::bundle:

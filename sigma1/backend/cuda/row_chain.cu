@@ -18,6 +18,11 @@ RowKernel kernel_for(Type type) {
   return row_chain_kernel<kRows, Type::fp32>;
 }
 
+RowKernel kernel_for(const RowPlan& plan) {
+  if (plan.rows_of_block == kTallBlock) return kernel_for<kTallBlock>(plan.type);
+  return plan.rows_of_block == 16 ? kernel_for<16>(plan.type) : kernel_for<32>(plan.type);
+}
+
 decltype(&cuTensorMapEncodeTiled) tensor_map_encoder() {
   static const auto found = [] {
     void* function = nullptr;
@@ -61,15 +66,17 @@ RowMatrices matrices_of(const RowPlan& plan) {
 
 // Blocks of 32 rows read the weights half as often, and take less than twice as long: they are
 // better where blocks of 16 would not all run at once, one to a multiprocessor.
-RowPlan plan_of(std::span<const ChainStep> steps, int rows_of_block) {
+std::optional<RowPlan> plan_by_rows(std::span<const ChainStep> steps) {
   constexpr int64_t kAtOnce = 132;
-  std::optional<RowPlan> plan;
-  if (rows_of_block != 32) plan = plan_rows(steps, 16);
-  bool many = plan && plan->rows > kAtOnce * 16;
-  if (rows_of_block == 32 || (rows_of_block == 0 && many)) {
-    std::optional<RowPlan> taller = plan_rows(steps, 32);
-    if (taller || rows_of_block == 32) plan = std::move(taller);
-  }
+  std::optional<RowPlan> plan = plan_rows(steps, 16);
+  if (!plan || plan->rows <= kAtOnce * 16) return plan;
+  std::optional<RowPlan> taller = plan_rows(steps, 32);
+  return taller ? std::move(taller) : std::move(plan);
+}
+
+RowPlan plan_of(std::span<const ChainStep> steps, int rows_of_block) {
+  std::optional<RowPlan> plan =
+      rows_of_block == 0 ? plan_by_rows(steps) : plan_rows(steps, rows_of_block);
   if (!plan) throw Bug("a row chain of {} steps does not fit", steps.size());
   return *std::move(plan);
 }
@@ -98,7 +105,7 @@ void append(std::vector<std::byte>& code, const std::vector<Element>& elements) 
 
 struct RowChain::Ready {
   explicit Ready(const RowPlan& plan)
-      : kernel(plan.rows_of_block == 16 ? kernel_for<16>(plan.type) : kernel_for<32>(plan.type)),
+      : kernel(kernel_for(plan)),
         shared_bytes(static_cast<size_t>(plan.shared_bytes())),
         blocks(static_cast<unsigned>((plan.rows + plan.rows_of_block - 1) / plan.rows_of_block)),
         matrices(matrices_of(plan)),
@@ -109,6 +116,7 @@ struct RowChain::Ready {
             .instructions = static_cast<int>(plan.instructions.size()),
             .copies = static_cast<int>(plan.copies.size()),
             .row_copies = static_cast<int>(std::ranges::count(plan.copies, true, &RowCopy::by_row)),
+            .first_copies = plan.first_copies,
             .rows = plan.rows} {
     allow_most_shared(kernel, "row chain: shared memory");
     write_code(plan);
