@@ -8,6 +8,7 @@
 #include "sigma1/ops/pointwise.h"
 #include "tests/backend/turning_device.h"
 #include "tests/data/temporary_folder.h"
+#include "tests/train/casting_run.h"
 #include "tests/train/tiny_run.h"
 
 namespace sigma1 {
@@ -34,64 +35,13 @@ size_t expect_true_copies(const Session& session) {
   return copies.size();
 }
 
-// The steps of a session that has made none, by graphs in which every batch casts the weights.
-class CastingRun {
- public:
-  CastingRun(const Session& session, const Corpus& corpus)
-      : config_(session.config()),
-        corpus_(corpus),
-        gradient_step_(gradient_graph(config_, session.alignment(), cpu_device())),
-        update_step_(update_graph(config_, session.alignment())),
-        gradients_(gradient_step_.graph, store_, gradient_step_.stored, seed()),
-        update_(update_step_.graph, store_, update_step_.stored, seed()) {
-    for (const auto& [name, values] : tensors_of(session)) store_.write(name, values);
-  }
-
-  std::vector<double> losses(int64_t steps) {
-    std::vector<double> result;
-    for (int64_t step = 0; step < steps; ++step) result.push_back(train_step(step));
-    return result;
-  }
-
-  const Store& store() const { return store_; }
-
- private:
-  uint64_t seed() const { return static_cast<uint64_t>(config_.seed); }
-
-  double train_step(int64_t step) {
-    store_.fill(kRate, static_cast<float>(rate_at(config_.resolved_schedule(), step)));
-    if (store_.contains(kStepCount)) store_.fill(kStepCount, static_cast<float>(step + 1));
-    double loss = 0;
-    for (int64_t part = 0; part < config_.parts(); ++part) {
-      if (part == 0 && config_.parts() > 1) clear_gradients();
-      ModelBatch batch = step_batch(config_, corpus_, step, part);
-      write_batch(store_, batch);
-      gradients_.run(static_cast<uint64_t>(step * config_.parts() + part));
-      loss += static_cast<double>(gradients_.scalar("loss")) * batch.loss_weight;
-    }
-    update_.run(static_cast<uint64_t>(step));
-    return loss / static_cast<double>(config_.parts());
-  }
-
-  void clear_gradients() {
-    for (Value parameter : gradient_step_.graph->parameters()) {
-      store_.fill(gradient_name(gradient_step_.graph->node(parameter.node).name), 0);
-    }
-  }
-
-  TrainConfig config_;
-  const Corpus& corpus_;
-  Store store_;
-  StepGraph gradient_step_, update_step_;
-  Program gradients_, update_;
-};
-
 void expect_the_bits_of_casts(const TrainConfig& config) {
   constexpr int kSteps = 8;
   Corpus corpus = tiny_corpus();
   Session session(config, corpus);
   EXPECT_GT(expect_true_copies(session), 0U);
   CastingRun casting(session, corpus);
+  for (const auto& [name, values] : tensors_of(session)) casting.store().write(name, values);
   EXPECT_EQ(losses_of(session, kSteps), casting.losses(kSteps));
   for (const auto& [name, values] : tensors_of(session)) {
     EXPECT_EQ(values, casting.store().read(name)) << name;

@@ -28,17 +28,17 @@ Type plain_type(const Adam& adam) {
 
 // What a cast of new weights is as a copy that their step writes; nothing: it does not.
 AdamCopy copy_of(const ChainStep& step, const ChainStep& cast) {
-  const Buffer &weights = step.launch.out(0), &out = cast.launch.out();
-  int64_t width = out.shape.empty() ? 0 : out.shape.back(), rows = width ? out.count() / width : 0;
+  const Buffer& out = cast.launch.out();
+  if (cast.launch.in(0).data != step.launch.out(0).data || out.shape.empty()) return {};
+  int64_t width = out.shape.back(), rows = out.count() / width;
   const Output to = output_of(cast.launch);
   bool is_e4m3 = to.view.type == Type::e4m3;
-  bool is_plain = plain_type(Adam(step.launch)) != Type::index && cast.launch.factor() == 1;
   bool is_narrow = (is_e4m3 || to.view.type == Type::e5m2) && to.view.saturates && !to.stochastic;
-  bool in_squares = rows > 0 && rows % 16 == 0 && width % 16 == 0;
-  bool is_read = cast.launch.in(0).data == weights.data;
+  bool in_squares = rows % 16 == 0 && width % 16 == 0;
+  bool is_plain = plain_type(Adam(step.launch)) != Type::index && cast.launch.factor() == 1;
   auto on_16 = [](const void* data) { return reinterpret_cast<uintptr_t>(data) % 16 == 0; };
-  if (!is_plain || !is_narrow || !in_squares || !is_read) return {};
-  if (!on_16(out.data) || !on_16(out.turned)) return {};
+  bool fits = is_narrow && in_squares && is_plain && on_16(out.data) && on_16(out.turned);
+  if (!fits) return {};
   return {rows, width, reinterpret_cast<uint32_t*>(out.data),
           reinterpret_cast<uint8_t*>(out.turned), is_e4m3};
 }
