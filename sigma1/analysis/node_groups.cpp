@@ -4,6 +4,7 @@
 #include <map>
 #include <set>
 
+#include "sigma1/analysis/bundle_groups.h"
 #include "sigma1/analysis/pointwise_groups.h"
 #include "sigma1/base/error.h"
 #include "sigma1/ops/shape.h"
@@ -109,55 +110,10 @@ class Grouper {
   }
 
   void group_bundles() {
-    find_readers();
-    struct Found {
-      std::vector<int> nodes, casts;
-    };
-    std::map<int, Found> found;
-    for (int i = 0; i < graph_.size(); ++i) {
-      if (!is_free(i) || !is_read_for_outputs(i)) continue;
-      int kind = grouping_.bundle_kind(graph_.node(i));
-      std::vector<int> casts;
-      if (kind == 0 || !takes_casts_of(kind, i, casts)) continue;
-      found[kind].nodes.push_back(i);
-      found[kind].casts.insert(found[kind].casts.end(), casts.begin(), casts.end());
+    auto is_free_node = [&](int node) { return is_free(node); };
+    for (std::vector<int>& nodes : bundle_groups(graph_, grouping_, is_free_node)) {
+      add(NodeGroup::Kind::bundle, std::move(nodes));
     }
-    for (auto& [kind, group] : found) {
-      std::ranges::sort(group.casts);
-      group.nodes.insert(group.nodes.end(), group.casts.begin(), group.casts.end());
-      add(NodeGroup::Kind::bundle, std::move(group.nodes));
-    }
-  }
-
-  void find_readers() {
-    readers_.assign(static_cast<size_t>(graph_.size()), {});
-    for (int i = 0; i < graph_.size(); ++i) {
-      for (Value input : graph_.node(i).inputs) {
-        readers_[static_cast<size_t>(input.node)].push_back(i);
-      }
-    }
-    for (const auto& [name, value] : graph_.outputs()) {
-      if (value.output == 0) outputs_.insert(value.node);
-    }
-  }
-
-  bool is_read_for_outputs(int node) const {
-    return std::ranges::all_of(readers_[static_cast<size_t>(node)], [&](int reader) {
-      return is_free(reader) && outputs_.contains(reader);
-    });
-  }
-
-  // Whether all that read a node are casts that its bundle takes, and casts of these; adds them.
-  bool takes_casts_of(int kind, int node, std::vector<int>& casts) const {
-    return std::ranges::all_of(readers_[static_cast<size_t>(node)], [&](int reader) {
-      const Node& cast = graph_.node(reader);
-      bool taken = grouping_.bundle_takes && is_free(reader) && outputs_.contains(reader) &&
-                   outputs_.contains(node) && cast.inputs.front().output == 0 &&
-                   grouping_.bundle_takes(kind, cast);
-      if (!taken) return false;
-      casts.push_back(reader);
-      return takes_casts_of(kind, reader, casts);
-    });
   }
 
   // A node and which of its outputs, behind views.
@@ -269,9 +225,6 @@ class Grouper {
   std::vector<NodeGroup> groups_;
   std::vector<NodeGroup> lone_rows_;  // groups of one node, which are none unless they get a sum
   std::vector<int> group_of_;         // by node
-  // For bundles: by node, and those whose first output the graph gives.
-  std::vector<std::vector<int>> readers_;
-  std::set<int> outputs_;
 };
 
 bool keeps_storage(const Graph& graph, const Node& node) {
