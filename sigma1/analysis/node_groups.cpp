@@ -4,6 +4,7 @@
 #include <map>
 #include <set>
 
+#include "sigma1/analysis/bundle_groups.h"
 #include "sigma1/analysis/joined_nodes.h"
 #include "sigma1/analysis/pointwise_groups.h"
 #include "sigma1/base/error.h"
@@ -125,13 +126,10 @@ class Grouper {
   }
 
   void group_bundles() {
-    std::map<int, std::vector<int>> found;
-    for (int node : free_unread()) {
-      if (int kind = grouping_.bundle_kind(graph_.node(node)); kind != 0) {
-        found[kind].push_back(node);
-      }
+    auto is_free_node = [&](int node) { return is_free(node); };
+    for (std::vector<int>& nodes : bundle_groups(graph_, grouping_, is_free_node)) {
+      add(NodeGroup::Kind::bundle, std::move(nodes));
     }
-    for (auto& [kind, nodes] : found) add(NodeGroup::Kind::bundle, std::move(nodes));
   }
 
   // A node and which of its outputs, behind views.

@@ -16,7 +16,7 @@ struct NodeGroup {
     pointwise,  // a chain whose inner values nobody else reads, and sums over its rows
     rows,       // what is computed of a row depends on that row alone; and sums over all rows
     joined,     // a node, the concat of its outputs, what is made of the whole, and a sum over that
-    bundle,     // nodes of one kind that do not read each other
+    bundle,     // nodes of one kind that do not read each other; and casts of their results
   };
   Kind kind = Kind::single;
   std::vector<int> nodes;
@@ -42,6 +42,9 @@ struct Grouping {
   std::function<bool(const std::vector<int>&)> rows_fit = {};
   // Nodes of one kind that nobody in the graph reads run together at its end; 0: not this one.
   std::function<int(const Node&)> bundle_kind = {};
+  // Whether a bundle of that kind also computes `cast`, which reads a result of it that is an
+  // output of the graph, as the cast is. Then the cast is no reader. Null: none does.
+  std::function<bool(int kind, const Node& cast)> bundle_takes = {};
   // Whether a group, of rows, pointwise or joined, also computes `sum`, a node that nobody in the
   // graph reads and whose every input the group computes or reads. Rows come first, also a single
   // node of them. Null: none does.

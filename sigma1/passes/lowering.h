@@ -3,6 +3,7 @@
 #pragma once
 
 #include <functional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -44,5 +45,18 @@ void keep_attention(Graph& graph, const std::function<bool(const Graph&, int gra
 
 // One node for a loss and its gradient, where the loss's own gradient is a constant.
 void fuse_loss(Graph& graph);
+
+// A parameter in the format that products read it in, kept from step to step.
+struct WeightCopy {
+  std::string parameter, name;
+  Shape shape;
+  Cast cast;
+};
+// Casts of parameters become inputs: whoever changes a parameter writes its copies too, and no
+// batch casts it again. Which they are, each once. Scales found at run time are left where they
+// are. The last pass: parameters stay in the graph, read or not.
+std::vector<WeightCopy> keep_weight_casts(Graph& graph);
+// Those that nodes or outputs of the graph read themselves.
+std::set<std::string> parameters_read(const Graph& graph);
 
 }  // namespace sigma1

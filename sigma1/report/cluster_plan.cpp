@@ -77,7 +77,7 @@ PlanRow plan_ranks(const PlanInput& input, const MemoryTable& alone, int64_t gpu
     row.memory += static_cast<double>(each.bytes) * (each.kind == "states" ? share : 1);
   }
   row.fits = row.memory <= input.cluster.memory;
-  exchange(input, exchange_costs(config, *model), row);
+  exchange(input, exchange_costs(config), row);
   double hidden = input.overlaps ? kBackwardShare * input.seconds : 0;
   row.exposed_seconds = std::max(0.0, row.exchange_seconds - hidden);
   row.step_seconds = static_cast<double>(row.batches) * input.seconds + row.exposed_seconds;

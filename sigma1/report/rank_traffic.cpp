@@ -24,7 +24,7 @@ RankTraffic rank_traffic(const TrainConfig& config) {
   if (traffic.ranks == 1) return traffic;
   TrainConfig of_all = config;
   of_all.world = traffic.ranks;
-  for (const CollectiveCost& cost : exchange_costs(of_all, *scaled_model(of_all, {}))) {
+  for (const CollectiveCost& cost : exchange_costs(of_all)) {
     (cost.op == all_gather_op.name ? traffic.weight_bytes : traffic.gradient_bytes) += cost.bytes;
     traffic.most_sent += cost.most_sent;
   }

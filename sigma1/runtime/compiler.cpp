@@ -60,11 +60,18 @@ class Compiler {
       bool is_bound = node.op == &input_op || node.op == &parameter_op;
       if (is_bound) store_.create(node.name, node.outputs.front(), storage(node, 0));
     }
+    for (const std::vector<Place>& of_node : places_.places) {
+      for (const Place& place : of_node) {
+        bool both_ways = place.kind == Place::Kind::store && place.turned_width > 0;
+        if (both_ways) store_.keep_turned(place.stored_name);
+      }
+    }
     for (const auto& [name, value] : graph_.outputs()) {
       auto found = stored_.find(name);
       if (found == stored_.end()) continue;
       Cast cast = storage(graph_.node(value.node), static_cast<size_t>(value.output));
       store_.create(found->second, value.type(), cast);
+      store_.written_by_program(found->second);
     }
   }
 
@@ -81,7 +88,12 @@ class Compiler {
     bool turned = place.turned >= 0 && buffer.shape.back() == place.turned_width;
     if (turned) buffer.turned = arena_ + place.turned;
     if (place.kind == Place::Kind::constant) buffer.data = constants_ + place.offset;
-    if (place.kind == Place::Kind::store) buffer.data = store_.at(place.stored_name).data;
+    if (place.kind == Place::Kind::store) {
+      const Buffer& stored = store_.at(place.stored_name);
+      buffer.data = stored.data;
+      bool both_ways = stored.turned && buffer.shape.back() == stored.shape.back();
+      if (both_ways) buffer.turned = stored.turned;
+    }
     buffer.pitch = place.pitch;
     if (place.scale >= 0) buffer.scale = scales_ + place.scale;
   }

@@ -158,14 +158,16 @@ class Placer {
   }
 
   // What a product reads the other way round is kept in both orientations, unless a view gave it
-  // another width in between.
+  // another width in between. Of what the store has, inputs only: others have written those.
   void find_turned() {
     for (int i = 0; i < graph_.size(); ++i) {
       const std::vector<Value>& inputs = graph_.node(i).inputs;
       for (size_t k = 0; k < inputs.size(); ++k) {
         int each = root(inputs[k]);
-        bool in_arena = values_.place(each).kind == Place::Kind::arena;
-        if (!in_arena || !device_.reads_turned(graph_, i, k)) continue;
+        Place::Kind kind = values_.place(each).kind;
+        bool is_input = graph_.node(values_.roots.node_of(each)).op == &input_op;
+        bool can_be = kind == Place::Kind::arena || (kind == Place::Kind::store && is_input);
+        if (!can_be || !device_.reads_turned(graph_, i, k)) continue;
         int64_t width = inputs[k].shape().back();
         if (width == values_.roots.width_of(each)) values_.type(each).turned_width = width;
       }

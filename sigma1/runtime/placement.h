@@ -26,7 +26,8 @@ struct Place {
   std::string stored_name;
   int scale = -1;     // the slot of its run-time scale, where it has one
   int64_t pitch = 0;  // of a part of another value's rows, numbers from row to row
-  // Where it is kept in both orientations: the other one's offset, and its width as it is stored.
+  // Where it is kept in both orientations: the other one's offset, which the store has for its own
+  // tensors, and its width as it is stored.
   int64_t turned = -1, turned_width = 0;
 };
 

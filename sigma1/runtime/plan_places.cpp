@@ -32,7 +32,6 @@ MemoryPlan plan_kind(PlacedValues& values, const Planned& planned) {
     there.offset = plan.offsets[i];
     if (type.turned_width == 0) continue;
     there.turned = there.offset + type.bytes();
-    there.turned_width = type.turned_width;
   }
   return plan;
 }
@@ -63,7 +62,9 @@ void plan_places(PlacedValues& values, Placement& plan) {
     plan.places.emplace_back();
     for (size_t o = 0; o < values.graph.node(i).outputs.size(); ++o) {
       Value value = values.roots.value(i, o);
-      Place there = values.place(values.roots.root_of(value));
+      int root = values.roots.root_of(value);
+      Place there = values.place(root);
+      there.turned_width = values.type(root).turned_width;
       if (auto part = values.parts.find(values.roots.id(value)); part != values.parts.end()) {
         there.offset += part->second.bytes;
         there.pitch = part->second.pitch;

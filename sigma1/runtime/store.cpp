@@ -60,7 +60,17 @@ void Store::create(const std::string& name, const TensorType& type, const Cast& 
   }
   DeviceBytes memory(device_, type.count() * element_bytes(type.kind, cast));
   buffer.data = memory.data();
-  entries_.emplace(name, Entry{std::move(memory), buffer});
+  entries_.emplace(name, Entry{std::move(memory), buffer, std::nullopt});
+}
+
+void Store::keep_turned(const std::string& name) {
+  at(name);
+  Entry& entry = entries_.at(name);
+  if (entry.turned) return;
+  if (entry.written) throw Bug("{}: a program writes it in one orientation", name);
+  entry.turned.emplace(device_, entry.memory.size());
+  entry.buffer.turned = entry.turned->data();
+  device_.turn(entry.buffer);
 }
 
 const Buffer& Store::at(const std::string& name) const {
@@ -72,6 +82,14 @@ const Buffer& Store::at(const std::string& name) const {
 int64_t Store::bytes(const std::string& name) const {
   at(name);
   return entries_.at(name).memory.size();
+}
+
+int64_t Store::all_bytes() const {
+  int64_t all = 0;
+  for (const auto& [name, entry] : entries_) {
+    all += entry.memory.size() + (entry.turned ? entry.turned->size() : 0);
+  }
+  return all;
 }
 
 std::vector<std::string> Store::names() const {
@@ -90,7 +108,12 @@ void Store::write(const std::string& name, std::span<const float> values) {
   Buffer staged = buffer;
   staged.data = codes.data();
   cpu::store(staged, 0, staged.count(), values.data());
-  device_.write(buffer.data, codes.data(), bytes_of(buffer));
+  write_codes(buffer, codes.data(), bytes_of(buffer));
+}
+
+void Store::write_codes(const Buffer& to, const void* codes, int64_t bytes) {
+  device_.write(to.data, codes, bytes);
+  if (to.turned) device_.turn(to);
 }
 
 void Store::write_indices(const std::string& name, std::span<const int32_t> values) {
@@ -117,7 +140,7 @@ void Store::write_bytes(const std::string& name, std::span<const std::byte> valu
   if (static_cast<int64_t>(values.size()) != bytes(name)) {
     throw Bug("{}: {} bytes written to {}", name, values.size(), bytes(name));
   }
-  device_.write(at(name).data, values.data(), bytes(name));
+  write_codes(at(name), values.data(), bytes(name));
 }
 
 }  // namespace sigma1

@@ -4,6 +4,7 @@
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -19,10 +20,19 @@ class Store {
   // Zeros. Throws Error when the name is taken by a tensor of another type or format.
   void create(const std::string& name, const TensorType& type, const Cast& cast);
 
+  // Has a tensor in both orientations from now on (Buffer::turned), whoever writes it. Throws Bug
+  // where a program writes it that knows of one.
+  void keep_turned(const std::string& name);
+  // A program does: what it does not know, it will not write.
+  void written_by_program(const std::string& name) { entries_.at(name).written = true; }
+  // Forgets a tensor. No program that reads or writes it may be run any more.
+  void remove(const std::string& name) { entries_.erase(name); }
+
   bool contains(const std::string& name) const { return entries_.contains(name); }
   // Throws Bug when there is none.
   const Buffer& at(const std::string& name) const;
-  int64_t bytes(const std::string& name) const;
+  int64_t bytes(const std::string& name) const;  // in one orientation
+  int64_t all_bytes() const;                     // of all tensors
   std::vector<std::string> names() const;
 
   void write(const std::string& name, std::span<const float> values);
@@ -37,7 +47,11 @@ class Store {
   struct Entry {
     DeviceBytes memory;
     Buffer buffer;
+    std::optional<DeviceBytes> turned;
+    bool written = false;  // by a program
   };
+  void write_codes(const Buffer& to, const void* codes, int64_t bytes);
+
   const Device& device_;
   std::map<std::string, Entry> entries_;
 };

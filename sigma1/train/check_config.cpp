@@ -109,6 +109,7 @@ void check_u_mup(const TrainConfig& config) {
 void TrainConfig::check_ranks() const {
   expect_one_of("reduce", reduce, {"fp32", "bf16", "fp16"});
   expect_one_of("shard", shard, {"none", "optimiser"});
+  expect_one_of("gather", gather, {"narrow", "stored"});
   expect_one_of("collectives", collectives, {"needed", "always"});
   if (!(bucket > 0 && bucket <= 4096)) {
     throw Error("bucket: expected MB above 0 and up to 4096, got {}", bucket);

@@ -6,7 +6,7 @@
 
 namespace sigma1 {
 
-// Of config.world ranks that train this model; none for one.
-std::vector<CollectiveCost> exchange_costs(const TrainConfig& config, const Graph& model);
+// Of config.world ranks; none for one.
+std::vector<CollectiveCost> exchange_costs(const TrainConfig& config);
 
 }  // namespace sigma1

@@ -19,12 +19,14 @@ KeptTensor described(const std::string& name, const Buffer& buffer) {
 
 }  // namespace
 
-std::vector<KeptTensor> kept_tensors(const StepGraph& update, const Owners& owners) {
+std::vector<KeptTensor> kept_tensors(const StepGraph& update, const Owners& owners,
+                                     const std::set<std::string>& as_copies) {
   std::map<std::string, int64_t> owner_of;
   for (const auto& [parameter, owner] : owners) {
     for (auto name : {moment_name, second_moment_name, master_name}) {
       owner_of[name(parameter)] = owner;
     }
+    if (as_copies.contains(parameter)) owner_of[parameter] = owner;
   }
   std::vector<KeptTensor> kept;
   for (const auto& [output, name] : update.stored) {

@@ -17,9 +17,11 @@ struct KeptTensor {
   int64_t owner = -1;  // the rank that has it; −1: all have
 };
 
-// Everything an update graph of all parameters writes. Throws Error for a format that no
-// checkpoint can hold: that should not be found out after hours.
-std::vector<KeptTensor> kept_tensors(const StepGraph& update, const Owners& owners);
+// Everything an update graph of all parameters writes, without copies; `as_copies`: parameters that
+// only their owners have. Throws Error for a format that no checkpoint can hold: that should not be
+// found out after hours.
+std::vector<KeptTensor> kept_tensors(const StepGraph& update, const Owners& owners,
+                                     const std::set<std::string>& as_copies);
 // One that is in the store.
 KeptTensor kept_tensor(const Store& store, const std::string& name);
 

@@ -51,6 +51,18 @@ std::string kind_of(const std::string& name, const std::vector<std::string>& par
   return "";
 }
 
+// A copy that is read both ways is there in both.
+void add_copies(const Graph& gradients, const Placement& placement,
+                std::span<const WeightCopy> copies, Shares& shares) {
+  for (int i = 0; i < gradients.size(); ++i) {
+    const Node& node = gradients.node(i);
+    auto has_name = [&](const WeightCopy& copy) { return copy.name == node.name; };
+    if (node.op != &input_op || std::ranges::none_of(copies, has_name)) continue;
+    bool both = placement.places[static_cast<size_t>(i)].front().turned_width > 0;
+    shares.add("copies", "", stored_bytes(node) * (both ? 2 : 1));
+  }
+}
+
 void add_kept(const TrainConfig& config, const Graph& gradients, Shares& shares) {
   std::vector<std::string> parameters;
   for (Value parameter : gradients.parameters()) {
@@ -81,9 +93,11 @@ int64_t MemoryTable::total() const {
 
 MemoryTable memory_table(const TrainConfig& config, const Device& device) {
   StepGraph step = gradient_graph(config, {}, device);
+  std::vector<WeightCopy> copies = keep_weight_casts(*step.graph);
   Placement placement = place_values(*step.graph, step.stored, Fusion::chains, device);
   Shares shares;
   add_kept(config, *step.graph, shares);
+  add_copies(*step.graph, placement, copies, shares);
   for (const char* kind : {"activations", "backward"}) {
     for (const Held& held : placement.at_peak) {
       const Node& node = step.graph->node(held.node);

@@ -11,8 +11,9 @@
 namespace sigma1 {
 
 struct MemoryShare {
-  // parameters, gradients, states: from step to step. activations, backward: in the arena when it
-  // holds most, the first what forward left for backward; by the op that computed them.
+  // parameters, copies (of parameters, as products read them), gradients, states: from step to
+  // step. activations, backward: in the arena when it holds most, the first what forward left for
+  // backward; by the op that computed them.
   std::string kind, op;
   int64_t tensors = 0, bytes = 0;
 };

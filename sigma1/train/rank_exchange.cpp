@@ -24,28 +24,50 @@ std::vector<Value> in_order_of_travel(const Graph& model) {
   return parameters;
 }
 
-// For each parameter a tensor of the store that is read and written.
-StepGraph stored_tensors(const Graph& model, const std::string& format,
-                         const std::function<std::string(const std::string&)>& name_of) {
-  StepGraph step{std::make_shared<Graph>(), {}};
-  for (Value parameter : in_order_of_travel(model)) {
-    std::string name = name_of(model.node(parameter.node).name);
-    Value value = step.graph->input(name, parameter.type(), false);
-    step.graph->node(value.node).storage = {storage_cast(format)};
-    step.graph->mark_output(name, value);
-    step.stored[name] = name;
+// Tensors of the store that are read and written.
+class StoredTensors {
+ public:
+  explicit StoredTensors(const Owners& owners) : owners_(owners) {}
+
+  void add(const std::string& name, const Shape& shape, const Cast& cast,
+           const std::string& parameter) {
+    Value value = step_.graph->input(name, {shape}, false);
+    step_.graph->node(value.node).storage = {cast};
+    step_.graph->mark_output(name, value);
+    step_.stored[name] = name;
+    if (!owners_.empty()) list_.push_back(owners_.at(parameter));
   }
-  return step;
+
+  StepGraph summed(const TrainConfig& config) && {
+    sum_outputs(*step_.graph, options_of(config), list_);
+    return std::move(step_);
+  }
+  StepGraph gathered(const TrainConfig& config) && {
+    gather_outputs(*step_.graph, options_of(config), list_);
+    return std::move(step_);
+  }
+
+ private:
+  const Owners& owners_;
+  StepGraph step_{std::make_shared<Graph>(), {}};
+  std::vector<int64_t> list_;  // of owners, where there are any
+};
+
+// Parameters themselves, those that are wanted.
+StepGraph whole_gather_graph(const TrainConfig& config, const Graph& model,
+                             const std::set<std::string>& wanted) {
+  Owners owners = owners_of(config, model);
+  StoredTensors tensors(owners);
+  Cast stored = storage_cast(config.resolved_precision().weights);
+  for (Value parameter : in_order_of_travel(model)) {
+    const std::string& name = model.node(parameter.node).name;
+    if (wanted.contains(name)) tensors.add(name, parameter.shape(), stored, name);
+  }
+  return std::move(tensors).gathered(config);
 }
 
-// In the order of stored_tensors.
-std::vector<int64_t> list_of(const Owners& owners, const Graph& model) {
-  std::vector<int64_t> list;
-  if (owners.empty()) return list;
-  for (Value parameter : in_order_of_travel(model)) {
-    list.push_back(owners.at(model.node(parameter.node).name));
-  }
-  return list;
+std::unique_ptr<Program> program_of(const StepGraph& step, Store& store) {
+  return std::make_unique<Program>(step.graph, store, step.stored);
 }
 
 }  // namespace
@@ -62,27 +84,65 @@ Owners owners_of(const TrainConfig& config, const Graph& model) {
   return owners;
 }
 
+std::set<std::string> gathered_as_copies(const TrainConfig& config, const Graph& gradients,
+                                         std::span<const WeightCopy> copies) {
+  std::set<std::string> names;
+  if (config.gather == "stored" || owners_of(config, gradients).empty()) return names;
+  int64_t whole = storage_cast(config.resolved_precision().weights).format.bytes();
+  std::map<std::string, int64_t> bytes;  // of a number's copies
+  for (const WeightCopy& each : copies) bytes[each.parameter] += each.cast.format.bytes();
+  std::set<std::string> read = parameters_read(gradients);
+  for (const auto& [parameter, all] : bytes) {
+    if (all < whole && !read.contains(parameter)) names.insert(parameter);
+  }
+  return names;
+}
+
 StepGraph gradient_sum_graph(const TrainConfig& config, const Graph& model) {
-  StepGraph step = stored_tensors(model, config.resolved_precision().gradients, gradient_name);
-  sum_outputs(*step.graph, options_of(config), list_of(owners_of(config, model), model));
-  return step;
+  Owners owners = owners_of(config, model);
+  StoredTensors tensors(owners);
+  Cast stored = storage_cast(config.resolved_precision().gradients);
+  for (Value parameter : in_order_of_travel(model)) {
+    const std::string& name = model.node(parameter.node).name;
+    tensors.add(gradient_name(name), parameter.shape(), stored, name);
+  }
+  return std::move(tensors).summed(config);
 }
 
-StepGraph weight_gather_graph(const TrainConfig& config, const Graph& model) {
-  StepGraph step = stored_tensors(model, config.resolved_precision().weights,
-                                  [](const std::string& name) { return name; });
-  gather_outputs(*step.graph, options_of(config), list_of(owners_of(config, model), model));
-  return step;
+StepGraph weight_gather_graph(const TrainConfig& config, const Graph& gradients,
+                              std::span<const WeightCopy> copies) {
+  Owners owners = owners_of(config, gradients);
+  std::set<std::string> as_copies = gathered_as_copies(config, gradients, copies);
+  StoredTensors tensors(owners);
+  Cast stored = storage_cast(config.resolved_precision().weights);
+  for (Value parameter : in_order_of_travel(gradients)) {
+    const std::string& name = gradients.node(parameter.node).name;
+    if (!as_copies.contains(name)) tensors.add(name, parameter.shape(), stored, name);
+    for (const WeightCopy& each : copies) {
+      bool travels = each.parameter == name && as_copies.contains(name);
+      if (travels) tensors.add(each.name, each.shape, each.cast, name);
+    }
+  }
+  return std::move(tensors).gathered(config);
 }
 
-RankExchange::RankExchange(const TrainConfig& config, const StepGraph& gradients, Store& store)
-    : store_(store), owners_(owners_of(config, *gradients.graph)) {
+RankExchange::RankExchange(const TrainConfig& config, const StepGraph& gradients,
+                           std::span<const WeightCopy> copies, Store& store)
+    : store_(store),
+      owners_(owners_of(config, *gradients.graph)),
+      as_copies_(gathered_as_copies(config, *gradients.graph, copies)) {
   StepGraph sums = gradient_sum_graph(config, *gradients.graph);
-  sums_ = std::make_unique<Program>(sums.graph, store, sums.stored);
+  sums_ = program_of(sums, store);
   find_buckets(gradients, *sums.graph);
   if (!owners_.empty()) {
-    StepGraph gathers = weight_gather_graph(config, *gradients.graph);
-    gathers_ = std::make_unique<Program>(gathers.graph, store, gathers.stored);
+    gathers_ = program_of(weight_gather_graph(config, *gradients.graph, copies), store);
+    whole_gathers_ = program_of(whole_gather_graph(config, *gradients.graph, as_copies_), store);
+    std::vector<WeightCopy> of_others;
+    for (const WeightCopy& each : copies) {
+      bool is_here = owns(each.parameter) || as_copies_.contains(each.parameter);
+      if (!is_here) of_others.push_back(each);
+    }
+    own_copies_ = program_of(weight_copy_graph(config, of_others), store);
   }
   auto most = static_cast<int64_t>(sizeof(uint64_t));
   for (const auto& [output, name] : gradients.stored) {
@@ -151,12 +211,20 @@ void RankExchange::agree(uint64_t* bad_step) const {
 }
 
 void RankExchange::gather_weights() {
-  if (gathers_) gathers_->launch();
+  if (!gathers_) return;
+  gathers_->launch();
+  own_copies_->launch();
+}
+
+void RankExchange::gather_whole_weights() {
+  if (whole_gathers_) whole_gathers_->launch();
 }
 
 MemoryUse RankExchange::memory() const {
   MemoryUse all = sums_->memory();
-  if (gathers_) all.workspace += gathers_->memory().workspace;
+  for (const Program* each : {gathers_.get(), whole_gathers_.get()}) {
+    if (each) all.workspace += each->memory().workspace;
+  }
   return all;
 }
 

@@ -8,6 +8,8 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -20,14 +22,21 @@ namespace sigma1 {
 using Owners = std::map<std::string, int64_t>;
 Owners owners_of(const TrainConfig& config, const Graph& model);
 
-// Gradients to their sums over config.world ranks, and weights to what their owners have; by the
-// parameters of a model's graph.
+// Parameters that come from their owners as copies: those of which the gradients' graph, whose
+// copies these are, reads nothing else. Of others a rank makes the copies itself.
+std::set<std::string> gathered_as_copies(const TrainConfig& config, const Graph& gradients,
+                                         std::span<const WeightCopy> copies);
+
+// Gradients to their sums over config.world ranks, by the parameters of a model's graph; and what
+// a step needs of the weights to what their owners have.
 StepGraph gradient_sum_graph(const TrainConfig& config, const Graph& model);
-StepGraph weight_gather_graph(const TrainConfig& config, const Graph& model);
+StepGraph weight_gather_graph(const TrainConfig& config, const Graph& gradients,
+                              std::span<const WeightCopy> copies);
 
 class RankExchange {
  public:
-  RankExchange(const TrainConfig& config, const StepGraph& gradients, Store& store);
+  RankExchange(const TrainConfig& config, const StepGraph& gradients,
+               std::span<const WeightCopy> copies, Store& store);
 
   // Whether this rank makes the parameter's update.
   bool owns(const std::string& parameter) const;
@@ -39,6 +48,9 @@ class RankExchange {
   // One rank's bad step is everyone's.
   void agree(uint64_t* bad_step) const;
   void gather_weights();
+  // Of those that come as copies, the parameters themselves.
+  void gather_whole_weights();
+  const std::set<std::string>& as_copies() const { return as_copies_; }
 
   MemoryUse memory() const;
 
@@ -48,13 +60,16 @@ class RankExchange {
 
   Store& store_;
   Owners owners_;
+  std::set<std::string> as_copies_;
   std::vector<std::string> histories_;
   // A bucket is a call of the program of sums. Which one an output of the gradients' graph is in,
   // and how many there are in each.
   std::map<std::pair<const Node*, size_t>, size_t> bucket_of_;
   std::vector<int64_t> bucket_sizes_;
-  std::optional<DeviceBytes> room_;          // for small numbers of all ranks
-  std::unique_ptr<Program> sums_, gathers_;  // the second where there are owners
+  std::optional<DeviceBytes> room_;  // for small numbers of all ranks
+  std::unique_ptr<Program> sums_;
+  // Where there are owners: of what a step needs, of other parameters, and copies made here.
+  std::unique_ptr<Program> gathers_, whole_gathers_, own_copies_;
 };
 
 // Finds its share of several pieces of work, numbered from 0: every world-th.

@@ -76,12 +76,32 @@ void Session::initialise() {
   for (const std::string& name : parameters_) {
     if (store_.contains(master_name(name))) store_.write(master_name(name), store_.read(name));
   }
+  copy_weights();
+}
+
+// Other programs may want other copies, or these in another way.
+void Session::forget_programs() {
+  step_work_.reset();
+  gradients_work_.reset();
+  exchange_.reset();
+  update_.reset();
+  gradients_.reset();
+  for (const WeightCopy& each : copies_) store_.remove(each.name);
+  copies_.clear();
+  parameters_.clear();
+  kept_.clear();
+}
+
+// Whenever something else than the update has written parameters.
+void Session::copy_weights() {
+  if (copies_.empty()) return;
+  StepGraph graph = weight_copy_graph(config_, copies_);
+  Program(graph.graph, store_, graph.stored).run(0);
 }
 
 void Session::build() {
   auto seed = static_cast<uint64_t>(config_.seed);
-  parameters_.clear();
-  kept_.clear();
+  forget_programs();
   // A loss of several parts is told with them.
   StepGraph evaluation =
       evaluation_graph(config_, alignment_, config_.reads_pairs() || config_.reads_questions());
@@ -94,16 +114,18 @@ void Session::build() {
     return;
   }
   StepGraph gradients = gradient_graph(config_, alignment_, store_.device());
+  copies_ = keep_weight_casts(*gradients.graph);
   gradients_ = std::make_unique<Program>(gradients.graph, store_, gradients.stored, seed);
-  if (config_.meets_ranks()) exchange_ = std::make_unique<RankExchange>(config_, gradients, store_);
-  StepGraph whole_update = update_graph(config_, alignment_), update = whole_update;
-  bool shares = exchange_ && !exchange_->owners().empty();
-  if (shares) {
-    update =
-        update_graph(config_, alignment_, [&](const auto& name) { return exchange_->owns(name); });
-  }
+  if (config_.meets_ranks())
+    exchange_ = std::make_unique<RankExchange>(config_, gradients, copies_, store_);
+  StepGraph update = update_graph(config_, alignment_, copies_, [&](const auto& name) {
+    return !exchange_ || exchange_->owns(name);
+  });
   update_ = std::make_unique<Program>(update.graph, store_, update.stored, seed);
-  kept_ = kept_tensors(whole_update, exchange_ ? exchange_->owners() : Owners());
+  // Copies are made anew from what a checkpoint holds.
+  kept_ =
+      kept_tensors(update_graph(config_, alignment_), exchange_ ? exchange_->owners() : Owners(),
+                   exchange_ ? exchange_->as_copies() : std::set<std::string>());
   for (const auto& [output, name] : gradients.stored) {
     if (name.ends_with("/amax_history")) kept_.push_back(kept_tensor(store_, name));
   }
@@ -115,9 +137,16 @@ void Session::demote(const std::string& product) {
   set_overrides(before + (before.empty() ? "" : ",") + product + "=fp16");
 }
 
+void Session::share_weights() {
+  if (!has_whole_weights_) exchange_->gather_whole_weights();
+  has_whole_weights_ = true;
+}
+
 void Session::set_overrides(const std::string& matmul_overrides) {
+  if (!has_whole_weights_) throw Bug("weights are with their owners");
   config_.matmul_overrides = matmul_overrides;
   build();
+  copy_weights();
 }
 
 void Session::record() {
@@ -206,6 +235,7 @@ void Session::start_step() {
   }
   started.bad_step = device.read_later({bytes(bad_step_->data(), sizeof(uint64_t))});
   started_.push_back(std::move(started));
+  has_whole_weights_ = !exchange_ || exchange_->as_copies().empty();
   ++step_;
 }
 

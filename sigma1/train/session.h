@@ -86,6 +86,11 @@ class Session {
 
   const Store& store() const { return store_; }
 
+  // Where ranks hand each other copies of weights (RankExchange), a step leaves parameters with
+  // their owners alone. All ranks call share_weights(), which evaluate() does too, to have them.
+  void share_weights();
+  bool has_whole_weights() const { return has_whole_weights_; }
+
   // Bytes on the device: what outlives a step, and what its programs work in.
   struct Memory {
     int64_t kept = 0, activations = 0, workspace = 0;
@@ -96,6 +101,8 @@ class Session {
  private:
   void initialise();
   void build();
+  void forget_programs();
+  void copy_weights();
   void record();
   void update_when_finite(std::span<const Buffer> numbers, uint64_t* bad_step);
   void restore(const Checkpoint& checkpoint);
@@ -122,8 +129,10 @@ class Session {
   std::deque<Started> started_;
   LossScaler scaler_;
   std::unique_ptr<RankExchange> exchange_;  // where ranks meet
+  bool has_whole_weights_ = true;
   std::vector<std::string> parameters_;
-  std::vector<KeptTensor> kept_;  // what a checkpoint holds
+  std::vector<WeightCopy> copies_;  // of parameters, for the gradients' products
+  std::vector<KeptTensor> kept_;    // what a checkpoint holds
   int64_t step_ = 0;
 };
 

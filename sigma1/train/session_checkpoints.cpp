@@ -56,6 +56,7 @@ void Session::restore(const Checkpoint& checkpoint) {
     }
     if (store_.contains(kept.name)) store_.write_bytes(kept.name, tensor.data);
   }
+  copy_weights();
 }
 
 void Session::save(const std::filesystem::path& folder) const {

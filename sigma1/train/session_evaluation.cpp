@@ -17,8 +17,7 @@ double counted(const Batch& batch) {
 }  // namespace
 
 Session::Memory Session::memory() const {
-  Memory all;
-  for (const std::string& name : store_.names()) all.kept += store_.bytes(name);
+  Memory all{.kept = store_.all_bytes()};
   for (const Program* program : {gradients_.get(), update_.get(), evaluation_.get()}) {
     if (program == nullptr) continue;
     MemoryUse use = program->memory();
@@ -31,6 +30,7 @@ Session::Memory Session::memory() const {
 
 Evaluation Session::evaluate(std::span<const uint16_t> text,
                              const std::function<void(int64_t, int64_t)>& progress) {
+  share_weights();
   WindowSizes sizes{config_.size.time, config_.context};
   int64_t windows = evaluation_windows(static_cast<int64_t>(text.size()), sizes);
   Evaluation result;
@@ -63,6 +63,7 @@ Evaluation Session::evaluate(std::span<const uint16_t> text,
 // Whole in every rank: what a source reads off the model's outputs is its own business, and cannot
 // be summed here. Weights are the same everywhere, and so are results.
 Evaluation Session::evaluate(const BatchSource& source, const BatchSource::Progress& progress) {
+  share_weights();
   auto run = [&](const ModelBatch& batch) -> const Program& {
     write_batch(store_, batch);
     evaluation_->run(0);

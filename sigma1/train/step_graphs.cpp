@@ -7,7 +7,6 @@
 #include "sigma1/ops/softmax.h"
 #include "sigma1/ops/update.h"
 #include "sigma1/passes/differentiate.h"
-#include "sigma1/passes/lowering.h"
 #include "sigma1/passes/other_schemes.h"
 #include "sigma1/train/parameter_rates.h"
 
@@ -28,6 +27,22 @@ void add_missing_loss(Graph& graph) {
   graph.mark_output("loss", mse(y, target, LossReduction::mean));
 }
 
+void keep(StepGraph& step, const std::string& name, Value value) {
+  step.graph->mark_output(name, value);
+  step.stored[name] = name;
+}
+
+// Of a parameter as it is stored, so that a copy is what a cast of the parameter would be.
+void add_copies(StepGraph& step, Value stored, const std::string& parameter,
+                std::span<const WeightCopy> copies) {
+  for (const WeightCopy& each : copies) {
+    if (each.parameter != parameter) continue;
+    Value copy = step.graph->append(identity_op, {stored}, {}, "copy/" + each.name).front();
+    step.graph->node(copy.node).storage = {each.cast};
+    keep(step, each.name, copy);
+  }
+}
+
 // Outputs that a delayed cast asks for are kept from step to step.
 void add_histories(StepGraph& step) {
   for (const auto& [name, value] : step.graph->outputs()) {
@@ -37,8 +52,12 @@ void add_histories(StepGraph& step) {
 
 class UpdateBuilder {
  public:
-  UpdateBuilder(const TrainConfig& config, StepGraph& step)
-      : config_(config), precision_(config.resolved_precision()), step_(step), graph_(*step.graph) {
+  UpdateBuilder(const TrainConfig& config, std::span<const WeightCopy> copies, StepGraph& step)
+      : config_(config),
+        precision_(config.resolved_precision()),
+        copies_(copies),
+        step_(step),
+        graph_(*step.graph) {
     rate_ = graph_.input(kRate, {{}}, false);
     if (config.optimiser != "sgd") step_count_ = graph_.input(kStepCount, {{}}, false);
     Method method = Method::parse(config.method);
@@ -63,14 +82,10 @@ class UpdateBuilder {
     step.storage = {weight_storage(master ? "fp32" : precision_.weights),
                     storage_cast(precision_.moment), storage_cast(precision_.second_moment)};
     step.storage.resize(step.outputs.size());
-    keep(master ? master_name(name) : name, next[0]);
-    keep(moment_name(name), next[1]);
-    if (next.size() > 2) keep(second_moment_name(name), next[2]);
-    if (!master) return;
-    Graph::Path path(graph_, "update/" + name);  // rounded by numbers of this name
-    Value stored = identity(next[0]);
-    graph_.node(stored.node).storage = {weight_storage(precision_.weights)};
-    keep(name, stored);
+    keep(step_, master ? master_name(name) : name, next[0]);
+    keep(step_, moment_name(name), next[1]);
+    if (next.size() > 2) keep(step_, second_moment_name(name), next[2]);
+    add_copies(step_, master ? rounded(name, next[0]) : next[0], name, copies_);
   }
 
  private:
@@ -80,9 +95,13 @@ class UpdateBuilder {
     return value;
   }
 
-  void keep(const std::string& name, Value value) {
-    graph_.mark_output(name, value);
-    step_.stored[name] = name;
+  // A master weight as the model has it.
+  Value rounded(const std::string& name, Value master) {
+    Graph::Path path(graph_, "update/" + name);  // rounded by numbers of this name
+    Value stored = identity(master);
+    graph_.node(stored.node).storage = {weight_storage(precision_.weights)};
+    keep(step_, name, stored);
+    return stored;
   }
 
   Cast weight_storage(const std::string& format) const {
@@ -129,6 +148,7 @@ class UpdateBuilder {
 
   const TrainConfig& config_;
   Precision precision_;
+  std::span<const WeightCopy> copies_;
   StepGraph& step_;
   Graph& graph_;
   Value rate_, step_count_, gradient_scale_;
@@ -199,13 +219,28 @@ LabelledGraph labelled_gradient_graph(const TrainConfig& config, const Alignment
 }
 
 StepGraph update_graph(const TrainConfig& config, const Alignment& alignment,
+                       std::span<const WeightCopy> copies,
                        const std::function<bool(const std::string&)>& wants) {
   StepGraph step{std::make_shared<Graph>(), {}};
   std::shared_ptr<Graph> model = scaled_model(config, alignment);
-  UpdateBuilder builder(config, step);
+  UpdateBuilder builder(config, copies, step);
   for (Value parameter : model->parameters()) {
     if (!wants(model->node(parameter.node).name)) continue;
     builder.add(model->node(parameter.node), rate_factor(config, *model, parameter));
+  }
+  return step;
+}
+
+StepGraph weight_copy_graph(const TrainConfig& config, std::span<const WeightCopy> copies) {
+  StepGraph step{std::make_shared<Graph>(), {}};
+  std::map<std::string, Value> stored;  // by parameter
+  for (const WeightCopy& each : copies) {
+    auto [entry, is_new] = stored.try_emplace(each.parameter);
+    if (!is_new) continue;
+    entry->second = step.graph->input(each.parameter, {each.shape}, false);
+    step.graph->node(entry->second.node).storage = {
+        storage_cast(config.resolved_precision().weights)};
+    add_copies(step, entry->second, each.parameter, copies);
   }
   return step;
 }

@@ -5,12 +5,14 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "sigma1/backend/device.h"
 #include "sigma1/graph/graph.h"
 #include "sigma1/passes/alignment.h"
+#include "sigma1/passes/lowering.h"
 #include "sigma1/train/tensor_labels.h"
 #include "sigma1/train/train_config.h"
 
@@ -45,11 +47,13 @@ struct LabelledGraph {
   TensorLabels labels;
 };
 LabelledGraph labelled_gradient_graph(const TrainConfig& config, const Alignment& alignment);
-// Parameters, gradients and optimiser state to their next values; of some parameters only, where
-// others are the business of other ranks.
+// Parameters, gradients and optimiser state to their next values, and the copies of the new
+// parameters; of some parameters only, where others are the business of other ranks.
 StepGraph update_graph(
-    const TrainConfig& config, const Alignment& alignment,
+    const TrainConfig& config, const Alignment& alignment, std::span<const WeightCopy> copies = {},
     const std::function<bool(const std::string&)>& wants = [](const std::string&) { return true; });
+// Copies of parameters as they are: for when something else than the update has changed them.
+StepGraph weight_copy_graph(const TrainConfig& config, std::span<const WeightCopy> copies);
 // Loss alone, and the scores it is taken from when asked for.
 StepGraph evaluation_graph(const TrainConfig& config, const Alignment& alignment,
                            bool with_scores = false);

@@ -137,6 +137,8 @@ const Field kFields[] = {
     {"reduce", "what gradients travel in between ranks: fp32, bf16, fp16",
      own<&TrainConfig::reduce>},
     {"shard", "what ranks keep a share of: none, optimiser", own<&TrainConfig::shard>},
+    {"gather", "how weights come from their owners: narrow, as products read them, or stored",
+     own<&TrainConfig::gather>},
     {"bucket", "MB of gradients that travel together between ranks", own<&TrainConfig::bucket>},
     {"rank-timeout", "seconds without an answer after which a rank is lost and all end",
      own<&TrainConfig::rank_timeout>},

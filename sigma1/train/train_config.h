@@ -51,6 +51,7 @@ struct TrainConfig {
   int64_t world = 1;                    // no setting: a session finds it
   std::string reduce = "fp32";          // what gradients travel in between ranks: fp32, bf16, fp16
   std::string shard = "none";           // or optimiser: each rank keeps a share of its state
+  std::string gather = "narrow";        // how weights come from their owners; or as they are stored
   double bucket = 32;                   // MB of gradients that travel together
   int64_t rank_timeout = 60;            // seconds
   std::string collectives = "needed";   // or always: one rank meets itself, as several would

@@ -200,6 +200,7 @@ class Run {
 
   // The first rank looks, and may demote products: then all do.
   void look() {
+    session_.share_weights();
     if (files_) files_->record.look(files_->events);
     std::string overrides = broadcast_text(ranks(), config_.matmul_overrides);
     if (overrides != config_.matmul_overrides) session_.set_overrides(overrides);

@@ -99,6 +99,25 @@ TEST_F(NodeGroups, WhatNobodyReadsRunsTogetherAtTheEnd) {
   EXPECT_EQ(reader.shape(), (Shape{4}));
 }
 
+// Sums and their casts stand for optimiser steps and copies of weights.
+TEST_F(NodeGroups, ABundleTakesCastsOfItsOutputs) {
+  Value first = sum(x, {0}), second = sum(x, {0}), third = sum(x, {0}), fourth = sum(x, {0});
+  Value cast = scale(first, 1), after = scale(cast, 1), other = relu(second);
+  Value unseen = scale(third, 1);  // of no output
+  Value last = scale(fourth, 1);
+  for (Value each : {first, second, fourth, cast, after, other, unseen, last}) {
+    graph.mark_output("output" + std::to_string(each.node), each);
+  }
+  Grouping with = grouping();
+  EXPECT_TRUE(groups_of(graph, Kind::bundle).empty()) << "all are read";
+  with.bundle_takes = [](int kind, const Node& node) { return kind == 1 && node.op == &scale_op; };
+  std::vector<std::vector<int>> bundles;
+  for (const NodeGroup& group : group_nodes(graph, with)) {
+    if (group.kind == Kind::bundle) bundles.push_back(group.nodes);
+  }
+  EXPECT_EQ(bundles, (std::vector<std::vector<int>>{nodes_of({first, fourth, cast, after, last})}));
+}
+
 TEST_F(NodeGroups, EveryNodeButViewsIsThereOnce) {
   Value a = reshape(matmul(x, w), {24});
   Value kept = reshape(relu(a), {4, 6});

@@ -77,11 +77,16 @@ TEST(Inspect, ListsWhatRanksSendEachOther) {
   auto numbers = four["collectives"][0]["numbers"].get<int64_t>();
   EXPECT_EQ(four["collectives"][0]["bytes"], 2 * numbers);
   EXPECT_EQ(four["nodes"], one["nodes"]) << "ranks count as accumulation does";
-  nlohmann::json shared = json_from({"inspect", "gpt", "--ranks", "4", "--shard", "optimiser"});
+  nlohmann::json shared =
+      json_from({"inspect", "gpt", "--ranks", "4", "--shard", "optimiser", "--gather", "stored"});
   ASSERT_EQ(shared["collectives"].size(), 2U);
   EXPECT_EQ(shared["collectives"][0]["op"], "reduce_scatter");
   EXPECT_EQ(shared["collectives"][1]["op"], "all_gather");
   EXPECT_EQ(shared["collectives"][1]["bytes"], 2 * numbers) << "weights in fp16";
+  nlohmann::json narrow = json_from({"inspect", "gpt", "--ranks", "4", "--shard", "optimiser"});
+  EXPECT_EQ(narrow["collectives"][0], shared["collectives"][0]);
+  constexpr int64_t kOfLayers = 4 * 12 * 128 * 128;  // numbers of their products' weights
+  EXPECT_EQ(narrow["collectives"][1]["bytes"], 2 * numbers - kOfLayers) << "these in 8 bits";
 }
 
 TEST(Inspect, MistakesAreOneLine) {

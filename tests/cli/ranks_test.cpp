@@ -57,6 +57,26 @@ TEST_F(RankRuns, TwoAndFourRanksTrainAsOneThatAccumulates) {
   }
 }
 
+// Weights in 8 bits between ranks: the model that is left, and what it writes, are the same.
+TEST_F(RankRuns, HowWeightsAreGatheredIsNotSeenInTheModel) {
+  Words settings{"--set", "model=gpt", "--set", "precision=fp8", "--set", "shard=none"};
+  ASSERT_EQ(run_any_program(mpirun(2, train(settings, "whole"))).exit_code, 0);
+  Words generate{"generate", run("whole"), "--length", "40", "--threads", "1"};
+  ProgramResult text = run_program(generate);
+  ASSERT_EQ(text.exit_code, 0) << text.err;
+  settings.back() = "shard=optimiser";
+  settings.insert(settings.end(), {"--set", "gather=narrow"});
+  for (const char* gather : {"narrow", "stored"}) {
+    settings.back() = std::string("gather=") + gather;
+    ProgramResult result = run_any_program(mpirun(2, train(settings, gather)));
+    ASSERT_EQ(result.exit_code, 0) << result.err;
+    EXPECT_EQ(losses(gather), losses("whole"));
+    EXPECT_EQ(metrics(gather).back()["valid_loss"], metrics("whole").back()["valid_loss"]);
+    generate[1] = run(gather);
+    EXPECT_EQ(run_program(generate).out, text.out);
+  }
+}
+
 // What an exchange costs stands in the run's metrics, and the doctor tells it.
 TEST_F(RankRuns, TheDoctorTellsWhatTravels) {
   ASSERT_EQ(run_any_program(mpirun(2, train({"--set", "reduce=fp16"}))).exit_code, 0);

@@ -38,6 +38,7 @@ class CudaRanks : public testing::Test {
     run_as_ranks(count, [&](int rank) {
       Session session(config, corpus, cuda_device());
       std::vector<double> found = losses_ahead(session, steps);
+      session.share_weights();
       result.weights[static_cast<size_t>(rank)] = weights_of(session);
       if (rank == 0) result.losses = found;
     });
@@ -78,6 +79,18 @@ TEST_F(CudaRanks, HaveTheSameBitsEveryTimeWithAnyBucketsAndOwners) {
   Trained shared = train(3, config);
   EXPECT_EQ(shared.losses, whole.losses);
   for (const Tensors& each : shared.weights) EXPECT_TRUE(each == whole.weights[0]);
+}
+
+TEST_F(CudaRanks, HandOnCopiesOfWeightsWithTheSameBits) {
+  TrainConfig config = small_config("attention", "fp8");
+  Trained whole = train(2, config);
+  config.shard = "optimiser";
+  for (const char* gather : {"narrow", "stored"}) {
+    config.gather = gather;
+    Trained shared = train(2, config);
+    EXPECT_EQ(shared.losses, whole.losses) << gather;
+    for (const Tensors& each : shared.weights) EXPECT_TRUE(each == whole.weights[0]) << gather;
+  }
 }
 
 // Maxima of delayed casts are of all ranks.

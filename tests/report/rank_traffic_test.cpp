@@ -38,6 +38,19 @@ TEST_F(RankTrafficTest, CountsWhatTravels) {
   EXPECT_GT(traffic.weight_bytes, 0);
 }
 
+TEST_F(RankTrafficTest, WeightsTravelAsProductsReadThem) {
+  auto weight_bytes = [&](const char* precision, const char* gather) {
+    TrainConfig shared = config(4);
+    shared.shard = "optimiser";
+    shared.precision = precision;
+    shared.gather = gather;
+    return rank_traffic(shared).weight_bytes;
+  };
+  EXPECT_EQ(weight_bytes("fp16", "narrow"), weight_bytes("fp16", "stored"));
+  EXPECT_EQ(weight_bytes("fp8", "stored"), weight_bytes("fp16", "stored"));
+  EXPECT_LT(weight_bytes("fp8", "narrow"), weight_bytes("fp8", "stored"));
+}
+
 // The run was begun by two ranks that accumulate 2, and resumed by four: a step has 4 batches.
 TEST_F(RankTrafficTest, ARunSaysWhatItMeasured) {
   write("machine.json", "{\"ranks\":4}\n");

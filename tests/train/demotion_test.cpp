@@ -101,6 +101,8 @@ TEST_F(Demotion, KeepsWeightsMomentsAndHistories) {
       if (name != "tokens") before[name] = session.store().read(name);
     }
     session.demote("layer0/ffn/up/linear");
+    // What copies there are is the programs' business (weight_copies_test.cpp).
+    std::erase_if(before, [](const auto& each) { return each.first.ends_with("/as_e4m3"); });
     for (const auto& [name, values] : before) EXPECT_EQ(session.store().read(name), values) << name;
     EXPECT_EQ(session.step(), 3);
     std::vector<double> losses = losses_of(session, 20);

@@ -5,6 +5,7 @@
 #include <map>
 
 #include "sigma1/train/session.h"
+#include "tests/backend/turning_device.h"
 #include "tests/train/tiny_run.h"
 
 namespace sigma1 {
@@ -42,13 +43,18 @@ TEST(MemoryTable, IsWhatASessionTakes) {
     TrainConfig config = config_of(precision, "none", keep_attention);
     Session session(config, corpus);
     std::map<std::string, int64_t> bytes = by_kind(memory_table(session.config(), cpu_device()));
-    int64_t parameters = 0, gradients = 0;
+    int64_t parameters = 0, gradients = 0, copies = 0;
+    for (const std::string& name : session.store().names()) {
+      if (name.ends_with("/as_e4m3")) copies += session.store().bytes(name);
+    }
     for (const std::string& name : parameters_of(session)) {
       parameters += session.store().bytes(name);
       gradients += session.store().bytes(name + "/gradient");
     }
     EXPECT_EQ(bytes["parameters"], parameters) << precision;
     EXPECT_EQ(bytes["gradients"], gradients) << precision;
+    EXPECT_EQ(bytes["copies"], copies) << precision;
+    EXPECT_EQ(copies > 0, std::string_view(precision) == "fp8");
     EXPECT_GE(bytes["states"], 2 * parameters) << precision;
     EXPECT_EQ(bytes["activations"] + bytes["backward"], session.gradients().memory().lower_bound)
         << precision;
@@ -56,11 +62,19 @@ TEST(MemoryTable, IsWhatASessionTakes) {
 }
 
 TEST(MemoryTable, TotalsTheKeptAndTheArena) {
-  MemoryTable table = memory_table(config_of("fp16"), cpu_device());
+  MemoryTable table = memory_table(config_of("fp8"), cpu_device());
   std::map<std::string, int64_t> bytes = by_kind(table);
-  EXPECT_EQ(table.total(),
-            bytes["parameters"] + bytes["gradients"] + bytes["states"] + table.arena);
+  EXPECT_EQ(table.total(), bytes["parameters"] + bytes["copies"] + bytes["gradients"] +
+                               bytes["states"] + table.arena);
   EXPECT_GE(table.arena, bytes["activations"] + bytes["backward"]);
+}
+
+TEST(MemoryTable, CountsBothOrientationsOfCopies) {
+  auto copies = [](const Device& device) {
+    return by_kind(memory_table(config_of("fp8"), device))["copies"];
+  };
+  EXPECT_GT(copies(cpu_device()), 0);
+  EXPECT_EQ(copies(TurningDevice()), 2 * copies(cpu_device()));
 }
 
 TEST(MemoryTable, ShowsWhatRecomputingSaves) {

@@ -48,5 +48,37 @@ TEST_F(RankRun, IsPatientWhileTheFirstLooksAndSavesAndOnlyThen) {
   EXPECT_THROW(run_as_ranks(2, slow_step), std::logic_error);
 }
 
+// Probes, demotions, validation and checkpoints find whole weights, whatever a step handed on.
+TEST_F(RankRun, HowWeightsAreGatheredIsNotSeenInARunsFiles) {
+  auto trained = [&](const std::string& shard, const std::string& gather) {
+    TrainConfig settings = config({{"model", "gpt"},
+                                   {"method", "unit"},
+                                   {"precision", "fp8"},
+                                   {"shard", shard},
+                                   {"gather", gather},
+                                   {"matmul", "e2m2"},
+                                   {"saturation-limit", "0.01"},
+                                   {"steps", "8"},
+                                   {"evaluate-every", "4"},
+                                   {"monitor-every", "3"},
+                                   {"probe-every", "4"},
+                                   {"probe", "all"},
+                                   {"demote", "true"}});
+    std::string run = shard + gather;
+    run_as_ranks(2, [&](int) { train(settings, {.folder = run_folder(run)}); });
+    return run;
+  };
+  std::string whole = trained("none", "stored"), narrow = trained("optimiser", "narrow");
+  EXPECT_NE(content("events.jsonl", whole).find("demotion"), std::string::npos);
+  for (const char* file : {"events.jsonl", "monitor.jsonl", "scales.jsonl"}) {
+    EXPECT_EQ(content(file, narrow), content(file, whole)) << file;
+  }
+  EXPECT_EQ(lasting_metrics(narrow), lasting_metrics(whole));
+  Corpus corpus = tiny_corpus();
+  Session a(latest_checkpoint(run_folder(whole) / "checkpoints"), &corpus);
+  Session b(latest_checkpoint(run_folder(narrow) / "checkpoints"), &corpus);
+  EXPECT_TRUE(tensors_of(a) == tensors_of(b));
+}
+
 }  // namespace
 }  // namespace sigma1

@@ -202,6 +202,78 @@ TEST(RanksTest, SharingTheOptimisersStateChangesNoBitAndNeedsLess) {
   }
 }
 
+// Weights travel in 8 bits wherever products read them so, and nothing is different for it.
+TEST(RanksTest, HowWeightsAreGatheredChangesNoBit) {
+  for (const char* optimiser : {"adam", "lamb", "sgd"}) {
+    for (const char* weights : {"stochastic", "nearest", "master"}) {
+      SCOPED_TRACE(std::string(optimiser) + " " + weights);
+      TrainConfig config = tiny_config({{"model", "gpt"},
+                                        {"method", "unit"},
+                                        {"precision", "fp8"},
+                                        {"accumulate", "2"},
+                                        {"optimiser", optimiser}});
+      bool master = std::string_view(weights) == "master";
+      config.set(master ? "master-weights" : "weight-rounding", master ? "true" : weights);
+      Trained whole = train_ranks(3, config, 5);
+      config.shard = "optimiser";
+      for (const char* gather : {"narrow", "stored"}) {
+        config.gather = gather;
+        Trained shared = train_ranks(3, config, 5);
+        EXPECT_EQ(shared.losses, whole.losses) << gather;
+        EXPECT_EQ(shared.valid.loss, whole.valid.loss) << gather;
+        for (const Tensors& each : shared.of_ranks) EXPECT_TRUE(each == whole.of_ranks[0]);
+      }
+    }
+  }
+}
+
+// Between steps only owners have the parameters of which others read copies.
+TEST(RanksTest, CopiesTravelInsteadOfWeights) {
+  TrainConfig config = tiny_config(
+      {{"model", "gpt"}, {"method", "unit"}, {"precision", "fp8"}, {"shard", "optimiser"}});
+  Corpus corpus = tiny_corpus();
+  std::mutex mutex;
+  std::map<std::string, std::set<std::vector<float>>> before, after, copies;
+  run_as_ranks(2, [&](int) {
+    Session session(config, corpus);
+    losses_of(session, 2);
+    EXPECT_FALSE(session.has_whole_weights());
+    auto note = [&](auto& to, const std::string& suffix) {
+      std::lock_guard lock(mutex);
+      for (const std::string& name : parameters_of(session)) {
+        if (session.store().contains(name + suffix))
+          to[name].insert(session.store().read(name + suffix));
+      }
+    };
+    note(before, "");
+    note(copies, "/as_e4m3");
+    session.share_weights();
+    EXPECT_TRUE(session.has_whole_weights());
+    note(after, "");
+  });
+  EXPECT_EQ(copies.size(), 4U);
+  for (const auto& [name, found] : before) {
+    EXPECT_EQ(found.size(), copies.contains(name) ? 2U : 1U) << name;
+    EXPECT_EQ(after[name].size(), 1U) << name;
+  }
+  for (const auto& [name, found] : copies) EXPECT_EQ(found.size(), 1U) << name;
+}
+
+TEST(RanksTest, WhatIsReadAsStoredTravelsSo) {
+  TrainConfig config = tiny_config({{"model", "gpt"}, {"precision", "fp8"}, {"method", "unit"}});
+  config.size.vocabulary = 30;
+  config.world = 2;
+  StepGraph gradients = gradient_graph(config, {}, cpu_device());
+  std::vector<WeightCopy> copies = keep_weight_casts(*gradients.graph);
+  EXPECT_TRUE(gathered_as_copies(config, *gradients.graph, copies).empty()) << "nobody owns any";
+  config.shard = "optimiser";
+  std::set<std::string> narrow = gathered_as_copies(config, *gradients.graph, copies);
+  EXPECT_EQ(narrow.size(), copies.size());
+  for (const std::string& name : narrow) EXPECT_NE(name.find("layer0/"), std::string::npos) << name;
+  config.gather = "stored";
+  EXPECT_TRUE(gathered_as_copies(config, *gradients.graph, copies).empty());
+}
+
 // A rank alone that looks around whenever it is to send something.
 class Watching : public Communicator {
  public:
@@ -317,7 +389,7 @@ class RankCheckpoints : public TemporaryFolderTest {};
 TEST_F(RankCheckpoints, GoOnWithTheSameBitsInAsManyRanksAndWithTheSameStepInOthers) {
   for (const char* shard : {"none", "optimiser"}) {
     SCOPED_TRACE(shard);
-    TrainConfig config = tiny_config({{"method", "unit"}, {"precision", "fp16"}, {"shard", shard}});
+    TrainConfig config = tiny_config({{"method", "unit"}, {"precision", "fp8"}, {"shard", shard}});
     std::filesystem::path folder = folder_ / shard;
     Trained whole = train_ranks(4, config, 8);
     Trained begun = train_ranks(4, config, 5, {}, folder);

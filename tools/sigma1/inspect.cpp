@@ -20,7 +20,7 @@ struct Options {
   std::string model, scheme = "paper", mean = "geometric", criterion, after, dot;
   int64_t gradient_repeats = 1;
   int64_t ranks = 1;
-  std::string reduce = "fp32", shard = "none", precision = "fp8";
+  std::string reduce = "fp32", shard = "none", gather = "narrow", precision = "fp8";
   std::vector<std::function<void(ModelConfig&)>> changes;  // what was asked for, over the defaults
   bool json = false, time_passes = false;
 };
@@ -59,14 +59,17 @@ std::vector<PassTiming> compile(Graph& graph, const Options& options) {
 }
 
 // What ranks say to each other in a step of training.
-std::vector<CollectiveCost> collectives(const Graph& model, const Options& options) {
+std::vector<CollectiveCost> collectives(const ModelConfig& size, const Options& options) {
   TrainConfig config;
+  config.model = options.model;
+  config.size = size;
   config.world = config.ranks = options.ranks;
   config.reduce = options.reduce;
   config.shard = options.shard;
+  config.gather = options.gather;
   config.precision = options.precision;
   config.check_ranks();
-  return exchange_costs(config, model);
+  return exchange_costs(config);
 }
 
 void print_collectives(const std::vector<CollectiveCost>& costs) {
@@ -123,7 +126,7 @@ void run(const Options& options) {
   CutMarks marks = cut_marks(graph);
   if (!options.dot.empty()) write_file(options.dot, to_dot(graph, marks));
   if (options.time_passes) return print_timings(timings, options.json);
-  std::vector<CollectiveCost> costs = collectives(graph, options);
+  std::vector<CollectiveCost> costs = collectives(config, options);
   fmt::print("{}", options.json ? json_of(graph, marks, costs) : to_text(graph, marks));
   if (!options.json) print_collectives(costs);
 }
@@ -190,6 +193,10 @@ void add_inspect(CLI::App& app) {
   command->add_option("--reduce", options->reduce, "What gradients travel in: fp32, bf16 or fp16")
       ->capture_default_str();
   command->add_option("--shard", options->shard, "What ranks keep a share of: none or optimiser")
+      ->capture_default_str();
+  command
+      ->add_option("--gather", options->gather,
+                   "How weights come from their owners: narrow, as products read them, or stored")
       ->capture_default_str();
   command->add_option("--precision", options->precision, "Of the weights that ranks send")
       ->capture_default_str();

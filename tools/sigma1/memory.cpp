@@ -54,9 +54,11 @@ void add_memory(CLI::App& app) {
   command->add_option("--device", options->device, kDeviceHelp)->capture_default_str();
   command->add_flag("--json", options->json, "Print JSON: bytes of each kind and op");
   command->footer(
-      "Parameters, gradients and the optimiser's states stay from step to step; activations (what\n"
-      "forward leaves for backward) and backward's own tensors are those of the moment when most\n"
-      "is held. Kernels need some room to work in on top.\n\n"
+      "Parameters, copies of them as products read them, gradients and the optimiser's states "
+      "stay\n"
+      "from step to step; activations (what forward leaves for backward) and backward's own "
+      "tensors\n"
+      "are those of the moment when most is held. Kernels need some room to work in on top.\n\n"
       "Examples:\n  sigma1 memory --precision fp8 --method unit\n"
       "  sigma1 memory --set model=gpt --set size=124M --set batch=32 --vocabulary 50304\n"
       "      --method unit --precision fp8 --recompute blocks");

@@ -5,6 +5,7 @@
 #include "sigma1/backend/cuda/bundle_kinds.cuh"
 #include "sigma1/backend/cuda/line_chain.cuh"
 #include "sigma1/base/error.h"
+#include "sigma1/ops/pointwise.h"
 
 namespace sigma1::cuda {
 namespace {
@@ -38,7 +39,9 @@ std::unique_ptr<Chain> bundle_norm_steps(const Device& device, std::span<const C
   return bundle_norm_weight_gradients(device, tasks);
 }
 
-std::unique_ptr<Chain> make_bundle(const Device& device, std::span<const ChainStep> steps) {
+// Takes those of the casts that its kernels do along with the steps.
+std::unique_ptr<Chain> make_bundle(const Device& device, std::span<const ChainStep> steps,
+                                   std::vector<const ChainStep*>& casts) {
   switch (bundle_kind(*steps[0].op, steps[0].launch)) {
     case BundleKind::products:
       return bundle_products(device, steps);
@@ -47,9 +50,9 @@ std::unique_ptr<Chain> make_bundle(const Device& device, std::span<const ChainSt
     case BundleKind::norm_weight_gradients:
       return bundle_norm_steps(device, steps);
     case BundleKind::adam_steps:
-      return bundle_adam_steps(device, steps);
+      return bundle_adam_steps(device, steps, casts);
     case BundleKind::lamb_steps:
-      return bundle_lamb_steps(device, steps);
+      return bundle_lamb_steps(device, steps, casts);
     case BundleKind::none:
       break;
   }
@@ -68,6 +71,26 @@ BundleKind bundle_kind(const OpDef& op, const Launch& launch) {
   return BundleKind::none;
 }
 
-Bundle::Bundle(std::vector<ChainStep> steps) : of_kind_(make_bundle(device_of(steps), steps)) {}
+Bundle::Bundle(std::vector<ChainStep> steps) {
+  auto first_cast =
+      std::ranges::find_if(steps, [](const ChainStep& each) { return each.op == &identity_op; });
+  std::span nodes(steps.begin(), first_cast);
+  const Device& device = device_of(nodes);
+  std::vector<const ChainStep*> casts;
+  for (const ChainStep& each : std::span(first_cast, steps.end())) casts.push_back(&each);
+  has_casts_ = !casts.empty();
+  if (has_casts_ && !takes_casts(bundle_kind(*nodes[0].op, nodes[0].launch))) {
+    throw Bug("{}: its bundle takes no casts", nodes[0].op->name);
+  }
+  of_kind_ = make_bundle(device, nodes, casts);
+  for (const ChainStep* each : casts) {
+    casts_.emplace_back(std::vector<ChainStep>{{each->op, each->launch, {}}});
+  }
+}
+
+void Bundle::run(uint64_t step) {
+  of_kind_->run(step);
+  for (PointwiseChain& each : casts_) each.run(step);
+}
 
 }  // namespace sigma1::cuda

@@ -1,10 +1,12 @@
 // Adam's steps of many tensors: a block for each chunk of a tensor, with the arithmetic, and so the
-// bits, of the step by itself.
+// bits, of the step by itself. Weights of which products read a copy of 8 bits are cut into
+// squares, and leave the copy on the way, as a cast of its own would make it.
 #include "sigma1/backend/cuda/bundle_adam.cuh"
 
 #include <algorithm>
 
 #include "sigma1/backend/cuda/launch.cuh"
+#include "sigma1/backend/cuda/turn.cuh"
 #include "sigma1/ops/update.h"
 
 namespace sigma1::cuda {
@@ -24,11 +26,80 @@ __device__ Output known_output(Output to) {
   return to;
 }
 
+// Writes four neighbours, and gives them as they are stored.
+template <Type kType>
+__device__ __forceinline__ Four write_and_read(const Output& to, int64_t first,
+                                               const Four& values) {
+  if constexpr (kType == Type::fp32) {
+    write(to, first, values);
+    return values;
+  } else {
+    uint2 codes;
+    const View here{&codes, kType, to.view.saturates, nullptr, 4};
+    if (to.stochastic) {
+      uint32_t each[4];
+      stochastic_codes(to, first, values, each);
+      store_codes(here, 0, each);
+    } else {
+      store_four(here, 0, values);
+    }
+    static_cast<uint2*>(to.view.data)[first / 4] = codes;
+    return load_four(here, 0);
+  }
+}
+
+// A square of a matrix that has a copy, as TurnRoom has it: four neighbours of four rows are a
+// thread's. All four lie in the matrix or none does.
+struct StepSquare {
+  int64_t first_row, first_column, begin, width, end;
+
+  __device__ StepSquare(int square, const AdamCopy& copy) : width(copy.width) {
+    int across = static_cast<int>((width + kTurnSide - 1) / kTurnSide);
+    first_row = int64_t{square / across} * kTurnSide;
+    first_column = int64_t{square % across} * kTurnSide;
+    int64_t row = first_row + TurnRoom::row(), column = first_column + TurnRoom::column();
+    begin = row * width + column;
+    end = row < copy.rows && column < width ? copy.rows * width : 0;
+  }
+
+  // May lie behind the end.
+  __device__ int64_t four(int i) const { return begin + i * width; }
+};
+static_assert(StepChunk::kFours == 4);
+
+struct NoCopy {
+  template <Type kType>
+  __device__ __forceinline__ void write_weights(int, int64_t first, const Output& to,
+                                                const Four& values) {
+    write(to, first, values);
+  }
+};
+
+// Of one thread.
+struct Copying {
+  const AdamCopy& copy;
+  uint32_t words[4] = {};  // of its rows
+
+  template <Type kType>
+  __device__ __forceinline__ void write_weights(int row, int64_t first, const Output& to,
+                                                const Four& values) {
+    const Four stored = write_and_read<kType>(to, first, values);
+    const __nv_fp8_interpretation_t format = copy.is_e4m3 ? __NV_E4M3 : __NV_E5M2;
+    uint32_t low = __nv_cvt_float2_to_fp8x2({stored.at[0], stored.at[1]}, __NV_SATFINITE, format);
+    uint32_t high = __nv_cvt_float2_to_fp8x2({stored.at[2], stored.at[3]}, __NV_SATFINITE, format);
+    words[row] = low | high << 16;
+    copy.codes[first / 4] = words[row];
+  }
+};
+
+// `Copy` is told of every four weights as they are written.
+template <class Chunk, class Copy>
 struct AdamWork {
   const Adam& adam;
-  StepChunk chunk;
+  const Chunk& chunk;
   const Corrections& corrections;
   const double* found_rate;
+  Copy& copy;
 
   // The new weights are of the type of the old, and so are the means.
   template <class Fours>
@@ -44,7 +115,8 @@ struct AdamWork {
       if (first >= chunk.end) break;
       AdamFour now = fours.at(i);
       AdamResult next = advanced(rule, inverse, now);
-      write(weights, first, to_param.moved(now.param, next.direction, step));
+      copy.template write_weights<Fours::kWeights>(i, first, weights,
+                                                   to_param.moved(now.param, next.direction, step));
       for (float& each : next.m.at) each *= to_m.factor;
       for (float& each : next.v.at) each *= to_v.factor;
       const View& m = to_m.out.view;
@@ -72,8 +144,31 @@ __global__ void __launch_bounds__(kThreads, kAdamBlocksAtOnce<kSixteen>)
   const Adam& adam = shared.get();
   const StepChunk chunk(where.chunk, adam.param.view.count);
   const double* found_rate = rates == nullptr ? nullptr : rates + where.task;
-  with_formats<kSixteen>(where, adam, chunk,
-                         AdamWork{adam, chunk, all.corrections[where.task], found_rate});
+  NoCopy none;
+  AdamWork<StepChunk, NoCopy> work{adam, chunk, all.corrections[where.task], found_rate, none};
+  with_formats<kSixteen>(where, adam, chunk, work);
+}
+
+// A block for each square: the copy leaves in both orientations.
+template <bool kSixteen>
+__global__ void __launch_bounds__(kThreads, kAdamBlocksAtOnce<kSixteen>)
+    step_all_squares(AdamLaunch all, const AdamCopy* copies, const double* rates) {
+  __shared__ SharedAdam shared;
+  __shared__ TurnRoom room;
+  const AdamChunk where = all.chunks[all.first + blockIdx.x];
+  shared.copy(all.tasks[where.task]);
+  const Adam& adam = shared.get();
+  const AdamCopy& copy = copies[where.task];
+  const StepSquare square(where.chunk, copy);
+  const double* found_rate = rates == nullptr ? nullptr : rates + where.task;
+  Copying copying{copy};
+  AdamWork<StepSquare, Copying> work{adam, square, all.corrections[where.task], found_rate,
+                                     copying};
+  with_plain<kSixteen>(where, adam, square, work);
+  if (copy.turned == nullptr) return;
+  if (square.begin < square.end) room.put(copying.words);
+  __syncthreads();
+  room.take(copy.turned, copy.rows, copy.width, square.first_row, square.first_column);
 }
 
 // A block for each tensor.
@@ -82,28 +177,9 @@ __global__ void find_all_corrections(const Adam* tasks, Corrections* corrections
   if (threadIdx.x == 0) corrections[blockIdx.x] = found;
 }
 
-// The type of a plain step, else index.
-Type plain_type(const Adam& adam) {
-  Type type = adam.param.view.type;
-  auto fits = [](const auto& each, Type wanted) {
-    return each.view.type == wanted && each.packs && each.view.scale == nullptr;
-  };
-  auto is_state = [&](const Input& now, const Next& next, Type wanted) {
-    return fits(now, wanted) && fits(next.out, wanted) && !next.out.stochastic;
-  };
-  bool means_fit =
-      (is_state(adam.m, adam.next_m, Type::fp32) || is_state(adam.m, adam.next_m, type)) &&
-      is_state(adam.v, adam.next_v, Type::fp32);
-  bool weights_fit =
-      fits(adam.param, type) && fits(adam.grad, type) && fits(adam.next_param.out, type);
-  bool is_plain = weights_fit && means_fit && adam.param.view.count % 4 == 0;
-  bool has_kernel = type == Type::fp16 || type == Type::bf16 || type == Type::fp32;
-  return is_plain && has_kernel ? type : Type::index;
-}
-
 class AdamSteps : public Chain {
  public:
-  AdamSteps(const Device& device, std::span<const ChainStep> steps) : tables_(device, steps) {}
+  AdamSteps(const Device& device, std::span<const AdamTask> tasks) : tables_(device, tasks) {}
   void run(uint64_t) override {
     tables_.find_corrections();
     tables_.step(nullptr);
@@ -115,82 +191,33 @@ class AdamSteps : public Chain {
 
 }  // namespace
 
-std::vector<ChainStep> AdamTables::in_order(std::span<const ChainStep> steps) {
-  std::vector<ChainStep> ordered;
-  for (bool sixteen : {true, false}) {
-    for (const ChainStep& each : steps) {
-      if (is_sixteen(plain_type(Adam(each.launch))) == sixteen) ordered.push_back(each);
-    }
-  }
-  return ordered;
-}
-
-std::vector<Adam> AdamTables::tasks_of(std::span<const ChainStep> steps) {
-  std::vector<Adam> tasks;
-  for (const ChainStep& each : in_order(steps)) tasks.emplace_back(each.launch);
-  return tasks;
-}
-
-AdamTables::AdamTables(const Device& device, std::span<const Adam> tasks,
-                       std::span<const AdamChunk> chunks)
-    : tasks_(device, tasks),
-      chunks_(device, chunks),
-      corrections_(device, static_cast<int64_t>(tasks.size() * sizeof(Corrections))),
-      sixteen_chunks_(static_cast<unsigned>(std::ranges::count_if(
-          chunks, [](const AdamChunk& chunk) { return is_sixteen(chunk.plain); }))) {}
-
-std::vector<AdamChunk> AdamTables::chunks_of(std::span<const Adam> tasks) {
-  std::vector<AdamChunk> chunks;
-  for (int task = 0; task < static_cast<int>(tasks.size()); ++task) {
-    const Adam& adam = tasks[static_cast<size_t>(task)];
-    Type plain = plain_type(adam);
-    for (int chunk = 0; chunk < StepChunk::count_for(adam.param.view.count); ++chunk) {
-      chunks.push_back({task, chunk, plain, adam.m.view.type == plain});
-    }
-  }
-  return chunks;
-}
-
 void AdamTables::find_corrections() const {
   auto* to = reinterpret_cast<Corrections*>(corrections_.data());
   launch_kernel("bundle of adam steps", find_all_corrections, {tasks_.count(), 64}, tasks_.data(),
                 to);
 }
 
-std::vector<AdamLaunch> AdamTables::launches() const {
-  AdamLaunch all{.tasks = tasks_.data(),
-                 .chunks = chunks_.data(),
-                 .corrections = reinterpret_cast<const Corrections*>(corrections_.data())};
-  std::vector<AdamLaunch> launches;
-  auto add = [&](unsigned first, unsigned count, bool sixteen) {
-    all.first = first;
-    all.count = count;
-    all.is_sixteen = sixteen;
-    if (count > 0) launches.push_back(all);
-  };
-  add(0, sixteen_chunks_, true);
-  add(sixteen_chunks_, chunks_.count() - sixteen_chunks_, false);
-  return launches;
-}
-
 void AdamTables::step(const double* rates) const {
-  for (const AdamLaunch& each : launches()) {
+  for (const Range& each : chunk_ranges_) {
+    if (each.is_copied) continue;
     auto kernel = each.is_sixteen ? step_all_adam<true> : step_all_adam<false>;
-    launch_kernel("bundle of adam steps", kernel, {each.count, kThreads}, each, rates);
+    launch_kernel("bundle of adam steps", kernel, {each.count, kThreads}, launch_of(chunks_, each),
+                  rates);
   }
-}
-
-bool AdamTables::fits(const Launch& launch) {
-  constexpr int64_t kMost = int64_t{1} << 40;
-  return launch.in(0).count() > 0 && launch.in(0).count() < kMost;
+  for (const Range& each : square_ranges_) {
+    auto kernel = each.is_sixteen ? step_all_squares<true> : step_all_squares<false>;
+    launch_kernel("bundle of adam steps and copies", kernel, {each.count, kThreads},
+                  launch_of(squares_, each), copies_.data(), rates);
+  }
 }
 
 bool is_bundled_adam_step(const OpDef& op, const Launch& launch) {
   return &op == &adam_step_op && AdamTables::fits(launch);
 }
 
-std::unique_ptr<Chain> bundle_adam_steps(const Device& device, std::span<const ChainStep> steps) {
-  return std::make_unique<AdamSteps>(device, steps);
+std::unique_ptr<Chain> bundle_adam_steps(const Device& device, std::span<const ChainStep> steps,
+                                         std::vector<const ChainStep*>& casts) {
+  return std::make_unique<AdamSteps>(device, AdamTables::tasks_of(steps, casts));
 }
 
 }  // namespace sigma1::cuda

@@ -15,6 +15,16 @@ struct AdamChunk {
 
 inline bool is_sixteen(Type type) { return type == Type::fp16 || type == Type::bf16; }
 
+// The copy of 8 bits that is made of new weights [rows, width], both multiples of 16.
+struct AdamCopy {
+  int64_t rows, width;  // 0: there is none
+  uint32_t* codes;      // four neighbours in each
+  uint8_t* turned;      // the same as [width, rows], or null
+  bool is_e4m3;         // else E5M2
+
+  int squares() const;
+};
+
 // Chunks from `first` on that one launch takes: plain ones of 16 bits, which need fewer registers,
 // or the others.
 struct AdamLaunch {
@@ -25,36 +35,55 @@ struct AdamLaunch {
   bool is_sixteen;
 };
 
-// Tensors, those that are plain and of 16 bits first, and their chunks one after the other.
+// A tensor's step, and the copy that goes with it.
+struct AdamTask {
+  const ChainStep* step;
+  AdamCopy copy{};
+
+  Type plain() const;  // of weights and gradient; index: they are not plain
+};
+
+// Tensors without copies first; of either, those that are plain and of 16 bits first. Their chunks
+// one after the other; where there are copies, squares as well.
 class AdamTables {
  public:
-  AdamTables(const Device& device, std::span<const ChainStep> steps)
-      : AdamTables(device, tasks_of(steps)) {}
+  AdamTables(const Device& device, std::span<const AdamTask> tasks);
 
   const Adam* tasks() const { return tasks_.data(); }
   unsigned chunk_count() const { return chunks_.count(); }
 
   // Comes before launches of a step: powers in double would take a block as long as all the rest.
   void find_corrections() const;
+  // All chunks.
   std::vector<AdamLaunch> launches() const;
   // The steps of all; `rates`: of each tensor, null: each its own.
   void step(const double* rates) const;
 
   static bool fits(const Launch& launch);
-  // The order of tensors in the tables.
-  static std::vector<ChainStep> in_order(std::span<const ChainStep> steps);
+  // In the order of the tables. Casts that become copies are taken from `casts`.
+  static std::vector<AdamTask> tasks_of(std::span<const ChainStep> steps,
+                                        std::vector<const ChainStep*>& casts);
 
  private:
-  AdamTables(const Device& device, std::span<const Adam> tasks)
-      : AdamTables(device, tasks, chunks_of(tasks)) {}
-  AdamTables(const Device& device, std::span<const Adam> tasks, std::span<const AdamChunk> chunks);
-  static std::vector<Adam> tasks_of(std::span<const ChainStep> steps);
-  static std::vector<AdamChunk> chunks_of(std::span<const Adam> tasks);
+  // Neighbours in a table that one launch takes.
+  struct Range {
+    unsigned first = 0, count = 0;
+    bool is_sixteen = false, is_copied = false;
+  };
+  struct Chunks {
+    std::vector<AdamChunk> all;
+    std::vector<Range> ranges;
+  };
+  AdamTables(const Device& device, std::span<const Adam> tasks, std::span<const AdamCopy> copies,
+             const Chunks& chunks, const Chunks& squares);
+  static Chunks chunks_of(std::span<const AdamTask> tasks, bool in_squares);
+  AdamLaunch launch_of(const DeviceTable<AdamChunk>& chunks, const Range& range) const;
 
   DeviceTable<Adam> tasks_;
-  DeviceTable<AdamChunk> chunks_;
+  DeviceTable<AdamCopy> copies_;
+  DeviceTable<AdamChunk> chunks_, squares_;
+  std::vector<Range> chunk_ranges_, square_ranges_;
   DeviceBytes corrections_;
-  unsigned sixteen_chunks_;
 };
 
 // The task in shared memory: from there it is read again after every store, which might have
@@ -79,7 +108,8 @@ struct PlainFours {
   static constexpr Type kWeights = kType, kFirstMean = kMean;
   uint4 codes[StepChunk::kFours][4] = {};
 
-  __device__ __forceinline__ PlainFours(const Adam& adam, const StepChunk& chunk) {
+  template <class Chunk>
+  __device__ __forceinline__ PlainFours(const Adam& adam, const Chunk& chunk) {
 #pragma unroll
     for (int i = 0; i < StepChunk::kFours; ++i) {
       int64_t first = chunk.four(i);
@@ -99,11 +129,11 @@ struct PlainFours {
   }
 };
 
-// work.of_plain with this thread's PlainFours, or work.of_any where the chunk is not plain. Both
-// must be inlined, or what a thread holds goes through memory.
-template <bool kSixteen, class Work>
-__device__ __forceinline__ auto with_formats(const AdamChunk& where, const Adam& adam,
-                                             const StepChunk& chunk, const Work& work) {
+// work.of_plain with this thread's PlainFours. It must be inlined, or what a thread holds goes
+// through memory.
+template <bool kSixteen, class Chunk, class Work>
+__device__ __forceinline__ auto with_plain(const AdamChunk& where, const Adam& adam,
+                                           const Chunk& chunk, const Work& work) {
   if constexpr (kSixteen) {
     if (where.plain == Type::fp16) {
       if (where.is_short) return work.of_plain(PlainFours<Type::fp16, Type::fp16>(adam, chunk));
@@ -112,9 +142,18 @@ __device__ __forceinline__ auto with_formats(const AdamChunk& where, const Adam&
     if (where.is_short) return work.of_plain(PlainFours<Type::bf16, Type::bf16>(adam, chunk));
     return work.of_plain(PlainFours<Type::bf16, Type::fp32>(adam, chunk));
   } else {
-    if (where.plain != Type::fp32) return work.of_any();
     return work.of_plain(PlainFours<Type::fp32, Type::fp32>(adam, chunk));
   }
+}
+
+// The same, or work.of_any, inlined too, where the chunk is not plain.
+template <bool kSixteen, class Work>
+__device__ __forceinline__ auto with_formats(const AdamChunk& where, const Adam& adam,
+                                             const StepChunk& chunk, const Work& work) {
+  if constexpr (!kSixteen) {
+    if (where.plain != Type::fp32) return work.of_any();
+  }
+  return with_plain<kSixteen>(where, adam, chunk, work);
 }
 
 template <bool kSixteen>

@@ -33,10 +33,13 @@ bool is_bundled_sum(const OpDef& op, const Launch& launch);
 std::unique_ptr<Chain> bundle_sums(const Device& device, std::span<const ChainStep> steps);
 
 bool is_bundled_adam_step(const OpDef& op, const Launch& launch);
-std::unique_ptr<Chain> bundle_adam_steps(const Device& device, std::span<const ChainStep> steps);
+// Copies of the new weights that their kernel writes are taken from `casts`, here and below.
+std::unique_ptr<Chain> bundle_adam_steps(const Device& device, std::span<const ChainStep> steps,
+                                         std::vector<const ChainStep*>& casts);
 
 bool is_bundled_lamb_step(const OpDef& op, const Launch& launch);
-std::unique_ptr<Chain> bundle_lamb_steps(const Device& device, std::span<const ChainStep> steps);
+std::unique_ptr<Chain> bundle_lamb_steps(const Device& device, std::span<const ChainStep> steps,
+                                         std::vector<const ChainStep*>& casts);
 
 // Of a norm y = x̂·w + c over rows of n: dw = Σ dy·x̂ and dc = Σ dy, over all rows.
 struct NormWeightTask {

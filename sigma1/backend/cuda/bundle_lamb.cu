@@ -57,12 +57,13 @@ __global__ void find_rates(const Adam* tasks, const LambTensor* tensors, const S
   if (threadIdx.x == 0) rates[blockIdx.x] = rate;
 }
 
-std::vector<LambTensor> tensors_of(std::span<const ChainStep> steps) {
+std::vector<LambTensor> tensors_of(std::span<const AdamTask> tasks) {
   std::vector<LambTensor> tensors;
   int64_t first = 0;
-  for (const ChainStep& each : AdamTables::in_order(steps)) {
-    int64_t chunks = StepChunk::count_for(each.launch.in(0).count());
-    tensors.push_back({first, chunks, each.launch.attr<double>("max_trust_ratio")});
+  for (const AdamTask& each : tasks) {
+    const Launch& launch = each.step->launch;
+    int64_t chunks = StepChunk::count_for(launch.in(0).count());
+    tensors.push_back({first, chunks, launch.attr<double>("max_trust_ratio")});
     first += chunks;
   }
   return tensors;
@@ -70,9 +71,9 @@ std::vector<LambTensor> tensors_of(std::span<const ChainStep> steps) {
 
 class LambSteps : public Chain {
  public:
-  LambSteps(const Device& device, std::span<const ChainStep> steps)
-      : tables_(device, steps),
-        tensors_(device, tensors_of(steps)),
+  LambSteps(const Device& device, std::span<const AdamTask> tasks)
+      : tables_(device, tasks),
+        tensors_(device, tensors_of(tasks)),
         squares_(device, int64_t{tables_.chunk_count()} * int64_t{sizeof(Squares)}),
         rates_(device, int64_t{tensors_.count()} * int64_t{sizeof(double)}) {}
 
@@ -102,8 +103,9 @@ bool is_bundled_lamb_step(const OpDef& op, const Launch& launch) {
   return &op == &lamb_step_op && AdamTables::fits(launch);
 }
 
-std::unique_ptr<Chain> bundle_lamb_steps(const Device& device, std::span<const ChainStep> steps) {
-  return std::make_unique<LambSteps>(device, steps);
+std::unique_ptr<Chain> bundle_lamb_steps(const Device& device, std::span<const ChainStep> steps,
+                                         std::vector<const ChainStep*>& casts) {
+  return std::make_unique<LambSteps>(device, AdamTables::tasks_of(steps, casts));
 }
 
 }  // namespace sigma1::cuda

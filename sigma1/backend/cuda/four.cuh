@@ -176,11 +176,17 @@ __device__ inline void store_codes(const View& to, int64_t first, const uint32_t
   }
 }
 
-__device__ inline void write_stochastic(const Output& to, int64_t first, const Four& values) {
+// The codes of elements [first, first + 4).
+__device__ inline void stochastic_codes(const Output& to, int64_t first, const Four& values,
+                                        uint32_t (&codes)[4]) {
   PhiloxBlock random = random_block(to.key, to.step(), static_cast<uint64_t>(first) / 4);
-  uint32_t codes[4];
 #pragma unroll
   for (int k = 0; k < 4; ++k) codes[k] = stochastic_code(to, values.at[k], random.word[k]);
+}
+
+__device__ inline void write_stochastic(const Output& to, int64_t first, const Four& values) {
+  uint32_t codes[4];
+  stochastic_codes(to, first, values, codes);
   if (to.packs && first + 4 <= to.view.count) return store_codes(to.view, first, codes);
 #pragma unroll
   for (int k = 0; k < 4; ++k) {

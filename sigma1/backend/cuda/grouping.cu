@@ -10,6 +10,7 @@
 #include "sigma1/backend/cuda/row_chain.cuh"
 #include "sigma1/backend/cuda/row_local.cuh"
 #include "sigma1/backend/node_call.h"
+#include "sigma1/ops/pointwise.h"
 
 namespace sigma1::cuda {
 namespace {
@@ -118,6 +119,10 @@ Grouping grouping(const Graph& graph, const ProductChoices& choices) {
       .local_rows = [=](const Node& node) { return advisor->local_rows(node); },
       .rows_fit = [=](const std::vector<int>& nodes) { return advisor->rows_fit(nodes); },
       .bundle_kind = [=](const Node& node) { return advisor->bundle_kind(node); },
+      .bundle_takes =
+          [](int kind, const Node& cast) {
+            return takes_casts(static_cast<BundleKind>(kind)) && cast.op == &identity_op;
+          },
       .takes_sum = [=](const NodeGroup& group, int sum) { return advisor->takes_sum(group, sum); }};
   if (choices.casts_in_attention) {
     result.runs_joined = [=](const std::vector<int>& nodes) { return advisor->runs_joined(nodes); };

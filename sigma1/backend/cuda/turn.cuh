@@ -64,8 +64,13 @@ struct TurnRoom {
     }
   }
   __device__ void take(uint8_t* turned, int64_t rows, int64_t width) const {
+    take(turned, rows, width, first_row(), first_column());
+  }
+  // The same of a square that begins there.
+  __device__ void take(uint8_t* turned, int64_t rows, int64_t width, int64_t first_row,
+                       int64_t first_column) const {
     unsigned column = threadIdx.x / kPieces, piece = threadIdx.x % kPieces;
-    int64_t turned_row = first_column() + column, turned_column = first_row() + piece * 16;
+    int64_t turned_row = first_column + column, turned_column = first_row + piece * 16;
     if (turned_row < width && turned_column < rows) {
       uint8_t* to = turned + turned_row * rows + turned_column;
       *reinterpret_cast<uint4*>(to) = pieces[place(column, piece)];
