@@ -13,7 +13,8 @@
 namespace sigma1 {
 namespace {
 
-const RowChainSizes kSizes[] = {{32, 128, 512}, {37, 48, 80}, {1, 64, 272}, {50, 144, 160, "bf16"}};
+const RowChainSizes kSizes[] = {
+    {32, 128, 512}, {37, 48, 80}, {1, 64, 272}, {50, 144, 160, "bf16"}, {40, 192, 384}};
 
 class CudaRowChain : public testing::Test {
  protected:
@@ -22,28 +23,34 @@ class CudaRowChain : public testing::Test {
   }
 };
 
-void expect_single_kernels(const RowChainCase& chain, int rows_of_block) {
-  SCOPED_TRACE(fmt::format("blocks of {} rows", rows_of_block));
+void expect_single_kernels(const RowChainCase& chain, const cuda::RowForm& form) {
+  SCOPED_TRACE(fmt::format("blocks of {} rows, clusters of {}", form.rows_of_block, form.cluster));
   size_t steps = chain.step_count();
-  auto contents = chain.run(std::vector<bool>(steps, true), rows_of_block);
+  auto contents = chain.run(std::vector<bool>(steps, true), form);
   for (size_t s = 0; s < steps; ++s) {
     SCOPED_TRACE(chain.step_name(s));
     const Buffer& out = chain.output(s);
     expect_close(decoded(out, contents[s]), decoded(out, chain.run_alone(s, contents)),
                  out.codec->cast().format);
   }
-  EXPECT_EQ(contents, chain.run(std::vector<bool>(steps, true), rows_of_block)) << "again";
+  EXPECT_EQ(contents, chain.run(std::vector<bool>(steps, true), form)) << "again";
 
   std::vector<bool> ends(steps);
   for (size_t s = 0; s < steps; ++s) ends[s] = !chain.is_used(s) || s % 3 == 0;
-  auto fewer = chain.run(ends, rows_of_block);
+  auto fewer = chain.run(ends, form);
   for (size_t s = 0; s < steps; ++s) {
     EXPECT_TRUE(!ends[s] || contents[s] == fewer[s]) << chain.step_name(s) << " of fewer";
   }
 }
 
+bool fits_swapped(const RowChainCase& chain) {
+  return cuda::fits_swapped_rows(chain.prepare(std::vector<bool>(chain.step_count()))->steps);
+}
+
 void expect_single_kernels(const RowChainCase& chain) {
   for (int rows_of_block : {16, 32}) expect_single_kernels(chain, {rows_of_block});
+  EXPECT_TRUE(fits_swapped(chain));
+  expect_single_kernels(chain, {16, 1});
 }
 
 TEST_F(CudaRowChain, GoesForwardAsItsSteps) {
@@ -103,6 +110,15 @@ TEST_F(CudaRowChain, CastsToEightBits) {
   size_t z = c.apply(matmul_op, {loaded, c.random({64, 32})}, 0.125f, {}, "e5m2");
   c.apply(add_op, {y, z}, 0.75f, {}, "e4m3");
   expect_single_kernels(c);
+}
+
+// The swapped form needs more room for narrow rows: what does not fit it is run without.
+TEST_F(CudaRowChain, SwapsWhatFits) {
+  RowChainCase c(cuda_device(), 18, "fp16");
+  size_t sum = c.rows(80);
+  for (int i = 0; i < 30; ++i) sum = c.apply(add_op, {c.rows(80), sum}, 0.75f);
+  EXPECT_FALSE(fits_swapped(c));
+  expect_single_kernels(c, {16, 1});
 }
 
 TEST_F(CudaRowChain, TakesWhatItsKernelCanDo) {

@@ -12,10 +12,10 @@ namespace {
 using cuda::check;
 
 // Microseconds of a launch, of ten runs of a graph of twenty.
-double time_of(const RowChainCase& c, int rows_of_block) {
+double time_of(const RowChainCase& c, const cuda::RowForm& form) {
   constexpr int kLaunches = 20, kRuns = 10;
   auto prepared = c.prepare(std::vector<bool>(c.step_count(), true));
-  cuda::RowChain chain(prepared->steps, rows_of_block);
+  cuda::RowChain chain(prepared->steps, form);
   cudaStream_t stream = cuda::stream();
   cudaGraph_t graph;
   cudaGraphExec_t ready;
@@ -46,9 +46,9 @@ TEST(CudaRowChainTime, IsPrinted) {
   RowChainSizes sizes{2048, 128, 512};
   RowChainCase forward = forward_chain(cuda_device(), sizes);
   RowChainCase backward = backward_chain(cuda_device(), sizes);
-  for (int rows_of_block : {16, 32}) {
-    std::printf("blocks of %d rows: forward %.2f us, backward %.2f us\n", rows_of_block,
-                time_of(forward, rows_of_block), time_of(backward, rows_of_block));
+  for (cuda::RowForm form : {cuda::RowForm{16}, {32}, {16, 1}}) {
+    std::printf("blocks of %d rows, clusters of %d: forward %.2f us, backward %.2f us\n",
+                form.rows_of_block, form.cluster, time_of(forward, form), time_of(backward, form));
   }
 }
 

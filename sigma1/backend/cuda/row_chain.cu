@@ -3,19 +3,22 @@
 #include <cstring>
 
 #include "sigma1/backend/cuda/launch.cuh"
-#include "sigma1/backend/cuda/row_kernel.cuh"
+#include "sigma1/backend/cuda/row_swapped.cuh"
 #include "sigma1/base/error.h"
 
 namespace sigma1::cuda {
 namespace {
-
-using RowKernel = void (*)(RowCode, RowMatrices);
 
 template <int kRows>
 RowKernel kernel_for(Type type) {
   if (type == Type::fp16) return row_chain_kernel<kRows, Type::fp16>;
   if (type == Type::bf16) return row_chain_kernel<kRows, Type::bf16>;
   return row_chain_kernel<kRows, Type::fp32>;
+}
+
+RowKernel kernel_for(const RowPlan& plan) {
+  if (plan.cluster > 0) return swapped_row_kernel(plan.type);
+  return plan.rows_of_block == 16 ? kernel_for<16>(plan.type) : kernel_for<32>(plan.type);
 }
 
 decltype(&cuTensorMapEncodeTiled) tensor_map_encoder() {
@@ -61,9 +64,12 @@ RowMatrices matrices_of(const RowPlan& plan) {
 
 // Blocks of 32 rows read the weights half as often, and take less than twice as long: they are
 // better where blocks of 16 would not all run at once, one to a multiprocessor.
-RowPlan plan_of(std::span<const ChainStep> steps, int rows_of_block) {
+RowPlan plan_of(std::span<const ChainStep> steps, const RowForm& form) {
   constexpr int64_t kAtOnce = 132;
+  const int rows_of_block = form.rows_of_block;
   std::optional<RowPlan> plan;
+  if (form.cluster > 0) plan = plan_rows(steps, kSwappedRows, form.cluster);
+  if (plan) return *std::move(plan);
   if (rows_of_block != 32) plan = plan_rows(steps, 16);
   bool many = plan && plan->rows > kAtOnce * 16;
   if (rows_of_block == 32 || (rows_of_block == 0 && many)) {
@@ -98,7 +104,7 @@ void append(std::vector<std::byte>& code, const std::vector<Element>& elements) 
 
 struct RowChain::Ready {
   explicit Ready(const RowPlan& plan)
-      : kernel(plan.rows_of_block == 16 ? kernel_for<16>(plan.type) : kernel_for<32>(plan.type)),
+      : kernel(kernel_for(plan)),
         shared_bytes(static_cast<size_t>(plan.shared_bytes())),
         blocks(static_cast<unsigned>((plan.rows + plan.rows_of_block - 1) / plan.rows_of_block)),
         matrices(matrices_of(plan)),
@@ -142,8 +148,8 @@ struct RowChain::Ready {
   RowCode code;
 };
 
-RowChain::RowChain(std::vector<ChainStep> steps, int rows_of_block) {
-  RowPlan plan = plan_of(steps, rows_of_block);
+RowChain::RowChain(std::vector<ChainStep> steps, const RowForm& form) {
+  RowPlan plan = plan_of(steps, form);
   expect_aligned(plan);
   ready_ = std::make_unique<Ready>(plan);
 }

@@ -18,23 +18,22 @@ struct RowCode {
 constexpr int kRowChainThreads = kWorkers + 32;
 
 // Rows behind the last are zeros.
-template <int kRows>
-__device__ void load_rows(const RowCopy& copy, const RowBlock& block) {
+template <int kRows, class Block>
+__device__ void load_rows(const RowCopy& copy, const Block& block) {
   constexpr int kRowThreads = kWorkers / kRows;
   int row = static_cast<int>(threadIdx.x) / kRowThreads, groups = copy.width / 8;
   bool exists = row < block.rows;
   const std::byte* from = copy.from;
   if (exists) from += (block.first_row + row) * copy.width * 2;
-  std::byte* to = block.slots + copy.offset + row * copy.stride;
   for (int group = static_cast<int>(threadIdx.x) % kRowThreads; group < groups;
        group += kRowThreads) {
-    copy_16_async(to + group * 16, from + group * 16, exists);
+    copy_16_async(block.at(copy.slot(), {row, group * 8}), from + group * 16, exists);
   }
 }
 
 // From 8 to 16 bits; each number that is read is waited for.
-template <int kRows>
-__device__ void widen_rows(const RowCopy& copy, const RowBlock& block) {
+template <int kRows, class Block>
+__device__ void widen_rows(const RowCopy& copy, const Block& block) {
   View view{const_cast<std::byte*>(copy.from), copy.type, false, nullptr, 0};
   int warp = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32;
   for (int row = warp; row < kRows; row += kWorkers / 32) {
@@ -45,7 +44,7 @@ __device__ void widen_rows(const RowCopy& copy, const RowBlock& block) {
       }
       uint2 pairs{packed<__half>(values.at[0], values.at[1]),
                   packed<__half>(values.at[2], values.at[3])};
-      *reinterpret_cast<uint2*>(block.slots + copy.offset + row * copy.stride + column * 2) = pairs;
+      *reinterpret_cast<uint2*>(block.at(copy.slot(), {row, column})) = pairs;
     }
   }
 }
@@ -60,8 +59,8 @@ __device__ inline void load_vector(const RowCopy& copy, const RowBlock& block) {
 }
 
 // Rows by all warps, then vectors by one each.
-template <int kRows>
-__device__ void load_inputs(const RowBlock& block, const RowCopy* copies, const RowCode& code) {
+template <int kRows, class Block>
+__device__ void load_inputs(const Block& block, const RowCopy* copies, const RowCode& code) {
 #pragma unroll 1
   for (int i = 0; i < code.row_copies; ++i) {
     const RowCopy copy = copies[i];
@@ -83,17 +82,10 @@ __device__ void load_inputs(const RowBlock& block, const RowCopy* copies, const 
 template <int kRows, Type kType, class Stream>
 __device__ void run_step(const RowBlock& block, const RowStep& step, Stream& stream,
                          TileSharing<kRows>& sharing) {
-  bool fits = step.out.width <= kRowColumns;
   if (step.op == RowOp::product) {
     multiply_rows<kRows, kType>(block, step, stream, sharing);
-  } else if (step.op == RowOp::pointwise) {
-    apply_pointwise<kRows, kType>(block, step);
-  } else if (step.op == RowOp::norm) {
-    fits ? normalise_rows<kRows, kType, true>(block, step)
-         : normalise_rows<kRows, kType, false>(block, step);
   } else {
-    fits ? normalise_grad_rows<kRows, kType, true>(block, step)
-         : normalise_grad_rows<kRows, kType, false>(block, step);
+    run_by_rows<kRows, kType>(block, step);
   }
 }
 

@@ -87,10 +87,10 @@ __device__ RowStatistics statistics(const RowStep& step, const Numbers& x) {
   return {mean, 1 / sqrtf(square / count + step.eps)};
 }
 
-template <int kRows, Type kType, bool kFits>
-__device__ void normalise_rows(const RowBlock& block, const RowStep& step) {
+template <int kRows, Type kType, bool kFits, class Block>
+__device__ void normalise_rows(const Block& block, const RowStep& step) {
   bool has_w = step.weights.offset != Slot::kNone, has_c = step.bias.offset != Slot::kNone;
-  RowEnd<kType> end(block, step);
+  RowEnd<kType, Block> end(block, step);
   for_rows<kRows>([&](int row) {
     auto x = row_numbers<kFits>(step.out.width, [&](int column) {
       return read<kType>(block, step.x, {row, column});
@@ -107,12 +107,12 @@ __device__ void normalise_rows(const RowBlock& block, const RowStep& step) {
 }
 
 // With respect to the rows alone; what w and c get is summed over all rows, elsewhere.
-template <int kRows, Type kType, bool kFits>
-__device__ void normalise_grad_rows(const RowBlock& block, const RowStep& step) {
+template <int kRows, Type kType, bool kFits, class Block>
+__device__ void normalise_grad_rows(const Block& block, const RowStep& step) {
   bool has_w = step.weights.offset != Slot::kNone;
   int width = step.out.width;
   auto count = static_cast<float>(width);
-  RowEnd<kType> end(block, step);
+  RowEnd<kType, Block> end(block, step);
   for_rows<kRows>([&](int row) {
     auto x = row_numbers<kFits>(width, [&](int column) {
       return read<kType>(block, step.x, {row, column});
@@ -136,12 +136,27 @@ __device__ void normalise_grad_rows(const RowBlock& block, const RowStep& step) 
   });
 }
 
-template <int kRows, Type kType>
-__device__ void apply_pointwise(const RowBlock& block, const RowStep& step) {
-  RowEnd<kType> end(block, step);
+template <int kRows, Type kType, class Block>
+__device__ void apply_pointwise(const Block& block, const RowStep& step) {
+  RowEnd<kType, Block> end(block, step);
   for_rows<kRows>([&](int row) {
     for_columns<false>(step.out.width, [&](int column) { end.run({row, column}, {}); });
   });
+}
+
+// Any step but a product.
+template <int kRows, Type kType, class Block>
+__device__ void run_by_rows(const Block& block, const RowStep& step) {
+  bool fits = step.out.width <= kRowColumns;
+  if (step.op == RowOp::pointwise) {
+    apply_pointwise<kRows, kType>(block, step);
+  } else if (step.op == RowOp::norm) {
+    fits ? normalise_rows<kRows, kType, true>(block, step)
+         : normalise_rows<kRows, kType, false>(block, step);
+  } else {
+    fits ? normalise_grad_rows<kRows, kType, true>(block, step)
+         : normalise_grad_rows<kRows, kType, false>(block, step);
+  }
 }
 
 }  // namespace sigma1::cuda

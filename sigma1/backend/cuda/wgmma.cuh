@@ -110,10 +110,15 @@ __device__ inline void begin_products() { asm volatile("wgmma.fence.sync.aligned
 __device__ inline void commit_products() {
   asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
 }
-// Until all but the last kLeft groups are done, of which `d` are results.
+// Until all but the last kLeft groups are done.
+template <int kLeft>
+__device__ inline void wait_products() {
+  asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(kLeft) : "memory");
+}
+// The same, where `d` are results of those that are done.
 template <int kLeft, int kTiles>
 __device__ inline void wait_products(float (&d)[kTiles][4]) {
-  asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(kLeft) : "memory");
+  wait_products<kLeft>();
 #pragma unroll
   for (int n = 0; n < 4 * kTiles; ++n) asm volatile("" : "+f"(d[n / 4][n % 4])::"memory");
 }
