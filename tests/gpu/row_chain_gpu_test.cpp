@@ -50,7 +50,7 @@ bool fits_swapped(const RowChainCase& chain) {
 void expect_single_kernels(const RowChainCase& chain) {
   for (int rows_of_block : {16, 32}) expect_single_kernels(chain, {rows_of_block});
   EXPECT_TRUE(fits_swapped(chain));
-  expect_single_kernels(chain, {16, 1});
+  for (int cluster : {1, 2, 4}) expect_single_kernels(chain, {16, cluster});
 }
 
 TEST_F(CudaRowChain, GoesForwardAsItsSteps) {
@@ -118,7 +118,7 @@ TEST_F(CudaRowChain, SwapsWhatFits) {
   size_t sum = c.rows(80);
   for (int i = 0; i < 30; ++i) sum = c.apply(add_op, {c.rows(80), sum}, 0.75f);
   EXPECT_FALSE(fits_swapped(c));
-  expect_single_kernels(c, {16, 1});
+  expect_single_kernels(c, {16, 2});
 }
 
 TEST_F(CudaRowChain, TakesWhatItsKernelCanDo) {

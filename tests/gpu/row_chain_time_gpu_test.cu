@@ -46,7 +46,7 @@ TEST(CudaRowChainTime, IsPrinted) {
   RowChainSizes sizes{2048, 128, 512};
   RowChainCase forward = forward_chain(cuda_device(), sizes);
   RowChainCase backward = backward_chain(cuda_device(), sizes);
-  for (cuda::RowForm form : {cuda::RowForm{16}, {32}, {16, 1}}) {
+  for (cuda::RowForm form : {cuda::RowForm{16}, {32}, {16, 1}, {16, 2}, {16, 4}}) {
     std::printf("blocks of %d rows, clusters of %d: forward %.2f us, backward %.2f us\n",
                 form.rows_of_block, form.cluster, time_of(forward, form), time_of(backward, form));
   }

@@ -24,6 +24,7 @@ constexpr int sharing_bytes(int rows_of_block) { return 1024 * rows_of_block; }
 // The swapped form, for blocks of so many rows. Rows lie in panels of so many columns, which begin
 // at multiples of kPanelBegin bytes.
 inline constexpr int kSwappedRows = 16, kSwappedStages = 6, kPanelColumns = 64, kPanelBegin = 1024;
+inline constexpr int kSwappedBox = 64;  // rows of a box of weights, which blocks of a cluster share
 inline constexpr int kSwappedSumsBytes = 32 * 1024;
 inline constexpr int kSwappedRoomBytes =
     kSwappedStages * kTileBytes + kSwappedSumsBytes + kPanelBegin;

@@ -1,6 +1,7 @@
 #include "sigma1/backend/cuda/row_swapped.cuh"
 
 #include "sigma1/backend/cuda/row_swapped_product.cuh"
+#include "sigma1/base/error.h"
 
 namespace sigma1::cuda {
 namespace {
@@ -40,36 +41,76 @@ __device__ void run_swapped(const RowCode& code, std::byte* room, SwappedRoom& o
   }
 }
 
-// By the warp that sends: the first weights are on their way before the code is there.
+// By the warp that sends: the first weights are on their way before the code is there, once all
+// blocks that get them have their barriers.
+template <int kCluster>
 __device__ void send_for_all(SwappedRing& ring, const RowMatrices& matrices) {
   int lane = static_cast<int>(threadIdx.x) % 32;
   if (lane < matrices.count) prefetch_map(&matrices.maps[lane]);
-  if (lane == 0) ring.start();
+  if (lane == 0) ring.start(kCluster);
   __syncwarp();
   arrive_at_block<kRowChainThreads>();
-  if (lane == 0) send_for_tiles(ring, matrices);
+  if constexpr (kCluster > 1) {
+    arrive_at_cluster();
+    wait_for_cluster();
+  }
+  if (lane == 0) send_for_tiles<kCluster>(ring, matrices);
+  __syncwarp();
 }
 
-template <Type kType>
-__global__ void __launch_bounds__(kRowChainThreads, 1)
-    swapped_kernel(const RowCode code, const __grid_constant__ RowMatrices matrices) {
-  auto& own = *reinterpret_cast<SwappedRoom*>(shared_memory());
+template <int kCluster>
+__device__ void tell_cluster(SwappedRing& ring, const RowMatrices& matrices) {
+  arrive_at_cluster();
+  wait_for_cluster();
+  tell_used<kCluster>(ring, matrices);
+  __syncwarp();
+}
+
+template <int kCluster, Type kType>
+__device__ void compute(const RowCode& code, SwappedRoom& own) {
+  if constexpr (kCluster > 1) arrive_at_cluster();
   std::byte* room = shared_memory() + kSwappedRoomBytes;
-  auto thread = static_cast<int>(threadIdx.x);
-  if (thread >= kWorkers) return send_for_all(own.ring, matrices);
-  for (int i = thread; i < code.code_bytes / 16; i += kWorkers) {
+  for (int i = static_cast<int>(threadIdx.x); i < code.code_bytes / 16; i += kWorkers) {
     reinterpret_cast<uint4*>(room)[i] = code.code[i];
   }
   sync_block<kRowChainThreads>();
   run_swapped<kType>(code, room, own);
+  if constexpr (kCluster > 1) wait_for_cluster();  // that all began
+}
+
+template <int kCluster, Type kType>
+__global__ void __cluster_dims__(kCluster, 1, 1) __launch_bounds__(swapped_threads(kCluster), 1)
+    swapped_kernel(const RowCode code, const __grid_constant__ RowMatrices matrices) {
+  auto& own = *reinterpret_cast<SwappedRoom*>(shared_memory());
+  auto thread = static_cast<int>(threadIdx.x);
+  if (thread < kWorkers) {
+    compute<kCluster, kType>(code, own);
+  } else if (thread < kRowChainThreads) {
+    send_for_all<kCluster>(own.ring, matrices);
+  } else if constexpr (kCluster > 1) {
+    tell_cluster<kCluster>(own.ring, matrices);
+  }
+  if constexpr (kCluster > 1) {
+    // A block stays until what it sent for has arrived everywhere.
+    arrive_at_cluster();
+    wait_for_cluster();
+  }
+}
+
+template <int kCluster>
+RowKernel kernel_for(Type type) {
+  if (type == Type::fp16) return swapped_kernel<kCluster, Type::fp16>;
+  if (type == Type::bf16) return swapped_kernel<kCluster, Type::bf16>;
+  return swapped_kernel<kCluster, Type::fp32>;
 }
 
 }  // namespace
 
-RowKernel swapped_row_kernel(Type type) {
-  if (type == Type::fp16) return swapped_kernel<Type::fp16>;
-  if (type == Type::bf16) return swapped_kernel<Type::bf16>;
-  return swapped_kernel<Type::fp32>;
+RowKernel swapped_row_kernel(Type type, int cluster) {
+  if (cluster == 1) return kernel_for<1>(type);
+  if (cluster == 2) return kernel_for<2>(type);
+  if (cluster == 4) return kernel_for<4>(type);
+  throw Bug("a row chain's cluster has 1, 2 or 4 blocks, not {}", cluster);
 }
 
 }  // namespace sigma1::cuda

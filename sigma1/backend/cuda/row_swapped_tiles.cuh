@@ -1,8 +1,10 @@
 // The weights of all products of a row chain as one sequence of tiles, for the swapped form: like
 // row_tiles.cuh, but wide products go by two tiles of columns at once, one for each half of the
-// warps. Private to this folder.
+// warps, and the blocks of a cluster, kCluster of them, are sent the same tiles at the same time:
+// each sends for a part of every tile, and all get it. Private to this folder.
 #pragma once
 
+#include "sigma1/backend/cuda/cluster.cuh"
 #include "sigma1/backend/cuda/row_tiles.cuh"
 
 namespace sigma1::cuda {
@@ -12,12 +14,14 @@ namespace sigma1::cuda {
 struct SwappedRing {
   std::byte tiles[kSwappedStages][kTileBytes];
   PhaseBarrier arrived[kSwappedStages], used[kSwappedStages];
+  PhaseBarrier free[kSwappedStages];  // used by all blocks of the cluster
 
-  // Before anything is sent for, by one thread; the block must be synchronised after.
-  __device__ void start() {
+  // Before anything is sent for, by one thread; the blocks must be synchronised after.
+  __device__ void start(int cluster) {
     for (int i = 0; i < kSwappedStages; ++i) {
       start_barrier(&arrived[i], 1);
       start_barrier(&used[i], kWorkers / 64);
+      start_barrier(&free[i], cluster);
     }
     publish_barriers();
   }
@@ -38,23 +42,51 @@ __device__ void for_tiles(const RowMatrices& matrices, Body body) {
   }
 }
 
-// By one thread of a block.
-__device__ inline void send_for_tiles(SwappedRing& ring, const RowMatrices& matrices) {
+// By one thread of a block. Of each box it sends for as many rows as the others of the cluster.
+template <int kCluster>
+__device__ void send_for_tiles(SwappedRing& ring, const RowMatrices& matrices) {
+  constexpr int kRows = kSwappedBox / kCluster;
+  int first_row = kCluster > 1 ? place_in_cluster() * kRows : 0;
   RingPlace<kSwappedStages> place;
   for_tiles(matrices, [&](int product, int column, int depth) {
     RowMatrices::Size size = matrices.sizes[product];
     int boxes = column + kBoxColumns < size.width ? 2 : 1;
     PhaseBarrier* arrived = &ring.arrived[place.index];
-    wait_phase(&ring.used[place.index], place.phase ^ 1);
+    if constexpr (kCluster > 1) {
+      wait_phase_of_cluster(&ring.free[place.index], place.phase ^ 1);
+    } else {
+      wait_phase(&ring.used[place.index], place.phase ^ 1);
+    }
     arrive_expecting(arrived, boxes * kBoxBytes);
     for (int box = 0; box < boxes; ++box) {
-      std::byte* to = ring.tiles[place.index] + box * kBoxBytes;
+      std::byte* to = ring.tiles[place.index] + box * kBoxBytes + first_row * 128;
       int first = column + box * kBoxColumns;
-      int x = size.transposed ? depth : first, y = size.transposed ? first : depth;
-      copy_box(to, &matrices.maps[product], x, y, arrived);
+      int x = size.transposed ? depth : first, y = first_row + (size.transposed ? first : depth);
+      const CUtensorMap* map = &matrices.maps[product];
+      if constexpr (kCluster > 1) {
+        copy_box_to_cluster(to, map, x, y, arrived, kCluster);
+      } else {
+        copy_box(to, map, x, y, arrived);
+      }
     }
     place.move_on();
   });
+}
+
+// By a warp of its own, which tells all blocks of the cluster what this one has used: warps that
+// compute have stores under way, which an arrival at another block would wait for. Nobody waits for
+// the last tiles, and no block may be told anything once it has ended.
+template <int kCluster>
+__device__ void tell_used(SwappedRing& ring, const RowMatrices& matrices) {
+  int lane = static_cast<int>(threadIdx.x) % 32, tiles = 0;
+  for_tiles(matrices, [&](int, int, int) { ++tiles; });
+  RingPlace<kSwappedStages> place;
+#pragma unroll 1
+  for (int i = 0; i + kSwappedStages < tiles; ++i) {
+    wait_phase(&ring.used[place.index], place.phase);
+    if (lane < kCluster) arrive_at(&ring.free[place.index], lane);
+    place.move_on();
+  }
 }
 
 // What a warp that computes sees of the ring: every other tile, whose stages are its half's alone.
