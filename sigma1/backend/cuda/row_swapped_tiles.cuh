@@ -109,6 +109,7 @@ class SwappedStream {
 
   // The warp has used the oldest that it has not released.
   __device__ void release() {
+    __syncwarp();
     if (threadIdx.x % 32 == 0) arrive_at(&ring_.used[2 * oldest_.index + half_]);
     oldest_.move_on();
   }
