@@ -23,6 +23,8 @@ const Device& cuda_device(int, const ProductChoices&) {
 
 using Sums = ProductChoices::Sums;
 constexpr std::string_view kTf32 = "+tf32", kFast = "+fast-sums", kExact = "+exact-sums";
+constexpr std::pair<std::string_view, int> kSwapped[] = {
+    {"+swapped-rows=1", 1}, {"+swapped-rows=2", 2}, {"+swapped-rows=4", 4}};
 
 // Takes the choices off the end of a name.
 ProductChoices take_choices(std::string_view& name) {
@@ -32,6 +34,12 @@ ProductChoices take_choices(std::string_view& name) {
     if (found) name.remove_suffix(suffix.size());
     return found;
   };
+  auto take_cluster = [&] {
+    for (const auto& [suffix, cluster] : kSwapped) {
+      if (take(suffix)) return cluster;
+    }
+    return 0;
+  };
   while (true) {
     if (take(kTf32)) {
       choices.tf32 = true;
@@ -39,6 +47,8 @@ ProductChoices take_choices(std::string_view& name) {
       choices.sums = Sums::fast;
     } else if (take(kExact)) {
       choices.sums = Sums::exact;
+    } else if (int cluster = take_cluster(); cluster > 0) {
+      choices.swapped_rows = cluster;
     } else {
       return choices;
     }
@@ -60,6 +70,9 @@ bool has_nccl() { return false; }
 std::string to_string(const ProductChoices& choices) {
   std::string text(choices.tf32 ? kTf32 : "");
   if (choices.sums != Sums::by_length) text += choices.sums == Sums::fast ? kFast : kExact;
+  for (const auto& [name, cluster] : kSwapped) {
+    if (choices.swapped_rows == cluster) text += name;
+  }
   return text;
 }
 
@@ -77,8 +90,8 @@ const Device& find_device(std::string_view name) {
     }
   }
   throw Error(
-      "device: expected auto, cpu, cuda, cuda:N or either with +tf32, +fast-sums or +exact-sums, "
-      "got '{}'",
+      "device: expected auto, cpu, cuda, cuda:N or either with +tf32, +fast-sums, +exact-sums or "
+      "+swapped-rows=1, 2 or 4, got '{}'",
       name);
 }
 

@@ -51,6 +51,8 @@ void expect_single_kernels(const RowChainCase& chain) {
   for (int rows_of_block : {16, 32}) expect_single_kernels(chain, {rows_of_block});
   EXPECT_TRUE(fits_swapped(chain));
   for (int cluster : {1, 2, 4}) expect_single_kernels(chain, {16, cluster});
+  std::vector<bool> all(chain.step_count(), true);
+  EXPECT_EQ(chain.run(all, {16, 1}), chain.run(all, {16, 4})) << "by other clusters";
 }
 
 TEST_F(CudaRowChain, GoesForwardAsItsSteps) {

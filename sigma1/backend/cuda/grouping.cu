@@ -108,11 +108,12 @@ Grouping grouping(const Graph& graph) {
       .takes_sum = [=](const NodeGroup& group, int sum) { return advisor->takes_sum(group, sum); }};
 }
 
-std::unique_ptr<Chain> make_chain(NodeGroup::Kind kind, std::vector<ChainStep> steps) {
+std::unique_ptr<Chain> make_chain(NodeGroup::Kind kind, std::vector<ChainStep> steps,
+                                  const ProductChoices& choices) {
   switch (kind) {
     case NodeGroup::Kind::rows:
       if (has_many_rows(steps)) return std::make_unique<LineChain>(steps);
-      return std::make_unique<RowChain>(std::move(steps));
+      return std::make_unique<RowChain>(std::move(steps), RowForm{.cluster = choices.swapped_rows});
     case NodeGroup::Kind::bundle:
       return std::make_unique<Bundle>(std::move(steps));
     default:

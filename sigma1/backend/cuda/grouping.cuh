@@ -1,11 +1,12 @@
 // What of a graph runs together on a GPU. Private to this folder.
 #pragma once
 
-#include "sigma1/backend/device.h"
+#include "sigma1/backend/devices.h"
 
 namespace sigma1::cuda {
 
 Grouping grouping(const Graph& graph);
-std::unique_ptr<Chain> make_chain(NodeGroup::Kind kind, std::vector<ChainStep> steps);
+std::unique_ptr<Chain> make_chain(NodeGroup::Kind kind, std::vector<ChainStep> steps,
+                                  const ProductChoices& choices);
 
 }  // namespace sigma1::cuda
