@@ -22,7 +22,8 @@ const Device& cuda_device(int, const ProductChoices&) {
 #endif
 
 using Sums = ProductChoices::Sums;
-constexpr std::string_view kTf32 = "+tf32", kFast = "+fast-sums", kExact = "+exact-sums";
+constexpr std::string_view kTf32 = "+tf32", kFast = "+fast-sums", kExact = "+exact-sums",
+                           kTall = "+tall-rows";
 constexpr std::pair<std::string_view, int> kSwapped[] = {
     {"+swapped-rows=1", 1}, {"+swapped-rows=2", 2}, {"+swapped-rows=4", 4}};
 
@@ -47,6 +48,8 @@ ProductChoices take_choices(std::string_view& name) {
       choices.sums = Sums::fast;
     } else if (take(kExact)) {
       choices.sums = Sums::exact;
+    } else if (take(kTall)) {
+      choices.tall_rows = true;
     } else if (int cluster = take_cluster(); cluster > 0) {
       choices.swapped_rows = cluster;
     } else {
@@ -70,6 +73,7 @@ bool has_nccl() { return false; }
 std::string to_string(const ProductChoices& choices) {
   std::string text(choices.tf32 ? kTf32 : "");
   if (choices.sums != Sums::by_length) text += choices.sums == Sums::fast ? kFast : kExact;
+  if (choices.tall_rows) text += kTall;
   for (const auto& [name, cluster] : kSwapped) {
     if (choices.swapped_rows == cluster) text += name;
   }
@@ -90,8 +94,8 @@ const Device& find_device(std::string_view name) {
     }
   }
   throw Error(
-      "device: expected auto, cpu, cuda, cuda:N or either with +tf32, +fast-sums, +exact-sums or "
-      "+swapped-rows=1, 2 or 4, got '{}'",
+      "device: expected auto, cpu, cuda, cuda:N or either with +tf32, +fast-sums, +exact-sums, "
+      "+tall-rows, +swapped-rows=1, 2 or 4, got '{}'",
       name);
 }
 

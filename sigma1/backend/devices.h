@@ -13,6 +13,9 @@ struct ProductChoices {
   // Of factors of 8 bits: tensor cores keep about 14 bits of a sum (fast), unless partial sums are
   // often added up in fp32 (exact). By length: sums of up to 4,096 terms are fast.
   enum class Sums { by_length, fast, exact } sums = Sums::by_length;
+  // What is local to rows runs in blocks of 64 rows where those fit: on few multiprocessors, so
+  // that other runs find some.
+  bool tall_rows = false;
   // Of chains of row-local ops: above 0, weights are multiplied by rows instead of rows by weights,
   // and so many blocks, 1, 2 or 4, are sent their weights together.
   int swapped_rows = 0;
@@ -22,9 +25,9 @@ struct ProductChoices {
 std::string to_string(const ProductChoices& choices);  // as behind a device's name
 
 // "cpu"; "cuda" or "cuda:1", followed by choices of its products: +tf32, +fast-sums, +exact-sums,
-// +swapped-rows=N; "auto": a GPU where this build and machine have one, else the CPU. Without a
-// number, rank r of a machine's ranks gets GPU r, or shares it where there are fewer. Throws Error
-// in one line saying what is missing.
+// +tall-rows, +swapped-rows=N; "auto": a GPU where this build and machine have one, else the CPU.
+// Without a number, rank r of a machine's ranks gets GPU r, or shares it where there are fewer.
+// Throws Error in one line saying what is missing.
 const Device& find_device(std::string_view name);
 
 // What this build can do.

@@ -28,7 +28,7 @@ TEST(Devices, AMistakeSaysWhatIsExpected) {
                            "cuda+swapped-rows", "cuda+swapped-rows=3"}) {
     EXPECT_EQ(mistake(name),
               fmt::format("device: expected auto, cpu, cuda, cuda:N or either with +tf32, "
-                          "+fast-sums, +exact-sums or +swapped-rows=1, 2 or 4, got '{}'",
+                          "+fast-sums, +exact-sums, +tall-rows, +swapped-rows=1, 2 or 4, got '{}'",
                           name));
   }
 }
@@ -38,9 +38,11 @@ TEST(Devices, ChoicesOfProductsAreToldAsTheyAreAsked) {
   EXPECT_EQ(to_string(ProductChoices{}), "");
   EXPECT_EQ(to_string(ProductChoices{.tf32 = true, .sums = Sums::fast}), "+tf32+fast-sums");
   EXPECT_EQ(to_string(ProductChoices{.sums = Sums::exact}), "+exact-sums");
+  EXPECT_EQ(to_string(ProductChoices{.tf32 = true, .tall_rows = true}), "+tf32+tall-rows");
   EXPECT_EQ(to_string(ProductChoices{.tf32 = true, .swapped_rows = 2}), "+tf32+swapped-rows=2");
   // What is missing is the GPU, or the build: the choices were understood.
-  EXPECT_EQ(mistake("cuda:1023+exact-sums+tf32").find("expected auto"), std::string::npos);
+  EXPECT_EQ(mistake("cuda:1023+exact-sums+tall-rows+tf32").find("expected auto"),
+            std::string::npos);
   EXPECT_EQ(mistake("cuda:1023+swapped-rows=4+tf32").find("expected auto"), std::string::npos);
 }
 

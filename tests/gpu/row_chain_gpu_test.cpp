@@ -13,8 +13,9 @@
 namespace sigma1 {
 namespace {
 
-const RowChainSizes kSizes[] = {
-    {32, 128, 512}, {37, 48, 80}, {1, 64, 272}, {50, 144, 160, "bf16"}, {40, 192, 384}};
+const RowChainSizes kSizes[] = {{32, 128, 512},         {37, 48, 80},    {1, 64, 272},
+                                {50, 144, 160, "bf16"}, {100, 112, 336}, {130, 16, 32, "bf16"},
+                                {40, 192, 384}};
 
 class CudaRowChain : public testing::Test {
  protected:
@@ -48,7 +49,12 @@ bool fits_swapped(const RowChainCase& chain) {
 }
 
 void expect_single_kernels(const RowChainCase& chain) {
-  for (int rows_of_block : {16, 32}) expect_single_kernels(chain, {rows_of_block});
+  auto prepared = chain.prepare(std::vector<bool>(chain.step_count()));
+  for (int rows_of_block : {16, 32, 64}) {
+    if (cuda::fits_rows(prepared->steps, rows_of_block)) {
+      expect_single_kernels(chain, {rows_of_block});
+    }
+  }
   EXPECT_TRUE(fits_swapped(chain));
   for (int cluster : {1, 2, 4}) expect_single_kernels(chain, {16, cluster});
   std::vector<bool> all(chain.step_count(), true);
@@ -151,11 +157,14 @@ TEST_F(CudaRowChain, TakesWhatItsKernelCanDo) {
 }
 
 TEST_F(CudaRowChain, FitsWhatSharedMemoryHolds) {
-  auto fits = [](const RowChainCase& c) {
-    return cuda::fits_rows(c.prepare(std::vector<bool>(c.step_count(), false))->steps);
+  auto fits = [](const RowChainCase& c, int rows_of_block = 16) {
+    auto prepared = c.prepare(std::vector<bool>(c.step_count(), false));
+    return cuda::fits_rows(prepared->steps, rows_of_block);
   };
-  EXPECT_TRUE(fits(forward_chain(cuda_device(), {2048, 128, 512})));
-  EXPECT_TRUE(fits(backward_chain(cuda_device(), {2048, 128, 512})));
+  for (int rows_of_block : {16, 32, 64}) {
+    EXPECT_TRUE(fits(forward_chain(cuda_device(), {2048, 128, 512}), rows_of_block));
+    EXPECT_TRUE(fits(backward_chain(cuda_device(), {2048, 128, 512}), rows_of_block));
+  }
   // Results that others take the place of need no room.
   RowChainCase narrow(cuda_device(), 16, "fp16"), wide(cuda_device(), 16, "fp16");
   size_t x = narrow.rows(1024);
@@ -166,6 +175,11 @@ TEST_F(CudaRowChain, FitsWhatSharedMemoryHolds) {
   wide.apply(add_op, terms);
   EXPECT_FALSE(fits(wide));
   EXPECT_THROW(wide.run({true}, {16}), Bug);
+  RowChainCase tall(cuda_device(), 16, "fp16");
+  tall.apply(add_op, {tall.rows(1024), tall.rows(1024)});
+  EXPECT_TRUE(fits(tall, 32));
+  EXPECT_FALSE(fits(tall, 64));
+  EXPECT_THROW(tall.run({true}, {64}), Bug);
   // Weights that the chain computes cannot be streamed.
   RowChainCase own(cuda_device(), 32, "fp16");
   size_t square = own.apply(relu_op, {own.rows(32)});

@@ -8,7 +8,8 @@ namespace sigma1 {
 
 inline constexpr const char* kDeviceHelp =
     "auto, cpu, cuda or cuda:N; cuda+tf32: products of fp32 in TF32; "
-    "cuda+fast-sums, +exact-sums: how products of 8 bits add up";
+    "cuda+fast-sums, +exact-sums: how products of 8 bits add up; "
+    "cuda+tall-rows: small models on fewer multiprocessors";
 
 void add_align(CLI::App& app);
 void add_bench(CLI::App& app);

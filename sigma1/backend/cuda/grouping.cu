@@ -93,6 +93,13 @@ class Advisor {
   std::vector<bool> views_;
 };
 
+std::unique_ptr<Chain> make_row_chain(std::vector<ChainStep> steps, const ProductChoices& choices) {
+  constexpr int kTall = 64, kByNumber = 0;
+  bool is_tall = choices.tall_rows && fits_rows(steps, kTall);
+  return std::make_unique<RowChain>(
+      std::move(steps), RowForm{is_tall ? kTall : kByNumber, is_tall ? 0 : choices.swapped_rows});
+}
+
 }  // namespace
 
 Grouping grouping(const Graph& graph) {
@@ -113,7 +120,7 @@ std::unique_ptr<Chain> make_chain(NodeGroup::Kind kind, std::vector<ChainStep> s
   switch (kind) {
     case NodeGroup::Kind::rows:
       if (has_many_rows(steps)) return std::make_unique<LineChain>(steps);
-      return std::make_unique<RowChain>(std::move(steps), RowForm{.cluster = choices.swapped_rows});
+      return make_row_chain(std::move(steps), choices);
     case NodeGroup::Kind::bundle:
       return std::make_unique<Bundle>(std::move(steps));
     default:

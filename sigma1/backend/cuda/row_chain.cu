@@ -18,6 +18,7 @@ RowKernel kernel_for(Type type) {
 
 RowKernel kernel_for(const RowPlan& plan) {
   if (plan.cluster > 0) return swapped_row_kernel(plan.type, plan.cluster);
+  if (plan.rows_of_block == kTallBlock) return kernel_for<kTallBlock>(plan.type);
   return plan.rows_of_block == 16 ? kernel_for<16>(plan.type) : kernel_for<32>(plan.type);
 }
 
@@ -72,18 +73,19 @@ RowMatrices matrices_of(const RowPlan& plan) {
 
 // Blocks of 32 rows read the weights half as often, and take less than twice as long: they are
 // better where blocks of 16 would not all run at once, one to a multiprocessor.
-RowPlan plan_of(std::span<const ChainStep> steps, const RowForm& form) {
+std::optional<RowPlan> plan_by_rows(std::span<const ChainStep> steps) {
   constexpr int64_t kAtOnce = 132;
-  const int rows_of_block = form.rows_of_block;
+  std::optional<RowPlan> plan = plan_rows(steps, 16);
+  if (!plan || plan->rows <= kAtOnce * 16) return plan;
+  std::optional<RowPlan> taller = plan_rows(steps, 32);
+  return taller ? std::move(taller) : std::move(plan);
+}
+
+RowPlan plan_of(std::span<const ChainStep> steps, const RowForm& form) {
   std::optional<RowPlan> plan;
   if (form.cluster > 0) plan = plan_rows(steps, kSwappedRows, form.cluster);
-  if (plan) return *std::move(plan);
-  if (rows_of_block != 32) plan = plan_rows(steps, 16);
-  bool many = plan && plan->rows > kAtOnce * 16;
-  if (rows_of_block == 32 || (rows_of_block == 0 && many)) {
-    std::optional<RowPlan> taller = plan_rows(steps, 32);
-    if (taller || rows_of_block == 32) plan = std::move(taller);
-  }
+  if (!plan && form.rows_of_block == 0) plan = plan_by_rows(steps);
+  if (!plan && form.rows_of_block > 0) plan = plan_rows(steps, form.rows_of_block);
   if (!plan) throw Bug("a row chain of {} steps does not fit", steps.size());
   return *std::move(plan);
 }
@@ -125,6 +127,7 @@ struct RowChain::Ready {
             .instructions = static_cast<int>(plan.instructions.size()),
             .copies = static_cast<int>(plan.copies.size()),
             .row_copies = static_cast<int>(std::ranges::count(plan.copies, true, &RowCopy::by_row)),
+            .first_copies = plan.first_copies,
             .rows = plan.rows} {
     allow_most_shared(kernel, "row chain: shared memory");
     write_code(plan);

@@ -7,6 +7,7 @@
 #include "sigma1/backend/cuda/launch.cuh"
 #include "sigma1/backend/cuda/row_chain.cuh"
 #include "sigma1/backend/cuda/row_local.cuh"
+#include "sigma1/backend/cuda/row_places.cuh"
 #include "sigma1/ops/norm.h"
 
 namespace sigma1::cuda {
@@ -23,20 +24,19 @@ class Planner {
   std::optional<RowPlan> plan() {
     if (!go_together()) return std::nullopt;
     find_last_uses();
-    for (size_t s = 0; s < steps_.size(); ++s) load_inputs(s);
+    for (size_t s = 0; s < (loads_late() ? joined_end(0) : steps_.size()); ++s) load_rows(s);
+    plan_.first_copies = row_copies();
+    for (size_t s = 0; s < steps_.size(); ++s) load_vectors(s);
     for (size_t s = 0; s < steps_.size(); ++s) append(s);
     // Copies of rows are not waited for while vectors are read.
     std::ranges::stable_partition(plan_.copies, std::identity{}, &RowCopy::by_row);
+    plan_.room = places_.room();
     set_waits(plan_);
     plan_.type = common_type(steps_);
     return std::move(plan_);
   }
 
  private:
-  struct Taken {
-    int offset, bytes;
-    size_t last;  // the step that reads it last
-  };
   struct Loaded {
     const Buffer* buffer;
     size_t last;
@@ -100,24 +100,55 @@ class Planner {
     return found == loaded_.end() ? nullptr : &*found;
   }
 
-  // In the order of first use; all are there from the start.
-  void load_inputs(size_t s) {
+  // Tall blocks have no room for all rows from the start: those of a step are sent for when the
+  // step before begins.
+  bool loads_late() const { return plan_.rows_of_block == kTallBlock; }
+
+  // Behind those that are one in the plan with step s.
+  size_t joined_end(size_t s) const {
+    do ++s;
+    while (s < steps_.size() && joins(steps_, s));
+    return s;
+  }
+
+  int row_copies() const {
+    return static_cast<int>(std::ranges::count(plan_.copies, true, &RowCopy::by_row));
+  }
+
+  // What no step before has loaded.
+  void load_rows(size_t s) {
     const ChainStep& step = steps_[s];
     for (size_t i = 0; i < step.launch.inputs.size(); ++i) {
-      if (!is_row_input(*step.op, i, step.launch.inputs.size())) {
-        bool is_matrix = is_product(*step.op) && i == 1;
-        if (!is_matrix) vectors_[s][i] = load_vector(step.launch.in(i));
-      } else if (producer(step, i) < 0) {
-        Loaded& loaded = *find_loaded(step.launch.in(i));
-        if (loaded.slot.offset == Slot::kNone) load_rows(loaded);
-      }
+      bool by_row = is_row_input(*step.op, i, step.launch.inputs.size());
+      if (!by_row || producer(step, i) >= 0) continue;
+      Loaded& loaded = *find_loaded(step.launch.in(i));
+      if (loaded.slot.offset == Slot::kNone) load_rows(loaded);
+    }
+  }
+
+  void load_rows_ahead(RowStep& next, size_t s) {
+    places_.free_before(first_joined_);
+    int before = row_copies();
+    size_t first = joined_end(s);
+    for (size_t i = first; first < steps_.size() && i < joined_end(first); ++i) load_rows(i);
+    next.first_copy = static_cast<uint16_t>(before);
+    next.copies = static_cast<uint8_t>(row_copies() - before);
+  }
+
+  // All are there from the start.
+  void load_vectors(size_t s) {
+    const ChainStep& step = steps_[s];
+    for (size_t i = 0; i < step.launch.inputs.size(); ++i) {
+      bool is_matrix = is_product(*step.op) && i == 1;
+      if (is_matrix || is_row_input(*step.op, i, step.launch.inputs.size())) continue;
+      vectors_[s][i] = load_vector(step.launch.in(i));
     }
   }
 
   void load_rows(Loaded& loaded) {
     const Buffer& buffer = *loaded.buffer;
     loaded.slot = slot_for(buffer);
-    loaded.slot.offset = take(bytes_of(loaded.slot), loaded.last, slot_begin());
+    loaded.slot.offset = places_.take(bytes_of(loaded.slot), loaded.last, slot_begin());
     RowCopy copy = copy_of(buffer);
     copy.offset = loaded.slot.offset;
     copy.stride = loaded.slot.stride * 2;
@@ -127,7 +158,7 @@ class Planner {
   RowVector load_vector(const Buffer& buffer) {
     RowCopy copy = copy_of(buffer);
     copy.by_row = false;
-    int width = copy.width, first = take(width * 4, steps_.size(), 16);
+    int width = copy.width, first = places_.take(width * 4, steps_.size(), 16);
     auto bytes = static_cast<int>(buffer.codec ? buffer.codec->bytes() : 4);
     for (int column = 0; column < width; column += kVectorPiece) {
       copy.width = std::min(kVectorPiece, width - column);
@@ -155,19 +186,6 @@ class Planner {
   int slot_begin() const { return plan_.cluster > 0 ? kPanelBegin : 16; }
   int bytes_of(const Slot& slot) const { return slot.stride * 2 * plan_.rows_of_block; }
 
-  // The lowest free place that begins at a multiple of `begin`.
-  int take(int bytes, size_t last, int begin) {
-    std::ranges::sort(taken_, {}, &Taken::offset);
-    int offset = 0;
-    for (const Taken& each : taken_) {
-      if (offset + bytes <= each.offset) break;
-      offset = std::max(offset, (each.offset + each.bytes + begin - 1) / begin * begin);
-    }
-    taken_.push_back({offset, bytes, last});
-    plan_.room = std::max(plan_.room, offset + bytes);
-    return offset;
-  }
-
   Slot input_slot(size_t s, size_t i) {
     int from = producer(steps_[s], i);
     if (from >= 0) return outputs_[static_cast<size_t>(from)];
@@ -184,10 +202,7 @@ class Planner {
       Slot slot = input_slot(s, i);
       bool joins_product = joins(steps_, s) && plan_.steps.back().op == RowOp::product;
       if (joins_product && plan_.steps.back().x.offset == slot.offset) continue;
-      auto place = std::ranges::find(taken_, slot.offset, &Taken::offset);
-      if (place->last != s || place->bytes != bytes) continue;
-      place->last = last_use_[s];
-      return slot.offset;
+      if (places_.pass_on(slot.offset, bytes, s, last_use_[s])) return slot.offset;
     }
     return std::nullopt;
   }
@@ -200,12 +215,12 @@ class Planner {
     result.type = view.type;
     result.saturates = view.saturates;
     result.width = static_cast<int>(width_of(out));
-    std::erase_if(taken_, [&](const Taken& each) { return each.last < first_joined_; });
+    places_.free_before(first_joined_);
     if (last_use_[s] == 0) return result;
     result.slot = slot_for(out);
     int bytes = bytes_of(result.slot);
     std::optional<int> place = place_of_input(s, bytes);
-    result.slot.offset = place ? *place : take(bytes, last_use_[s], slot_begin());
+    result.slot.offset = place ? *place : places_.take(bytes, last_use_[s], slot_begin());
     outputs_[s] = result.slot;
     return result;
   }
@@ -219,6 +234,7 @@ class Planner {
       next.op = RowOp::pointwise;
       next.factor = step.launch.factor();
       next.first_instruction = static_cast<int>(plan_.instructions.size());
+      if (loads_late()) load_rows_ahead(next, s);
       if (is_product(*step.op)) set_product(next, s);
       if (is_norm(*step.op) || is_norm_grad(*step.op)) set_norm(next, s);
       if (is_pointwise) next.out.width = static_cast<int>(width_of(step.launch.out()));
@@ -287,7 +303,7 @@ class Planner {
   std::vector<Slot> outputs_;
   std::vector<std::array<RowVector, 3>> vectors_;  // of each step's inputs that are vectors
   std::vector<Loaded> loaded_;
-  std::vector<Taken> taken_;
+  RowPlaces places_;
 };
 
 }  // namespace
@@ -299,7 +315,9 @@ std::optional<RowPlan> plan_rows(std::span<const ChainStep> steps, int rows_of_b
   return fits ? plan : std::nullopt;
 }
 
-bool fits_rows(std::span<const ChainStep> steps) { return plan_rows(steps, 16).has_value(); }
+bool fits_rows(std::span<const ChainStep> steps, int rows_of_block) {
+  return plan_rows(steps, rows_of_block).has_value();
+}
 
 bool fits_swapped_rows(std::span<const ChainStep> steps) {
   return plan_rows(steps, kSwappedRows, 1).has_value();

@@ -76,4 +76,64 @@ class RowEnd {
   RowInstruction first_;
 };
 
+// The same for the results of a product in several places at once: for blocks that have many places
+// to a thread, and no registers to keep an instruction in.
+template <Type kType, int kPlaces>
+__device__ void finish_places(const RowBlock& block, const RowStep& step,
+                              const RowPlace (&places)[kPlaces], Four (&values)[kPlaces]) {
+  auto put_all = [&](const RowResult& result) {
+    RowResult to = of_block<kType>(block, result);
+    bool bfloat = type_of<kType>(to) == Type::bf16;
+#pragma unroll
+    for (int k = 0; k < kPlaces; ++k) {
+      values[k] = unpack<kType>(put<kType>(block, to, places[k], values[k]), bfloat);
+    }
+  };
+  put_all(step.out);
+#pragma unroll 1
+  for (int i = 0; i < step.instructions; ++i) {
+    const RowInstruction& each = block.instructions[step.first_instruction + i];
+    Slot left = each.x, right = each.y;
+#pragma unroll
+    for (int k = 0; k < kPlaces; ++k) {
+      auto operand = [&](const Slot& slot) {
+        return slot.offset >= 0 ? read<kType>(block, slot, places[k]) : values[k];
+      };
+      values[k] = apply_to(each, operand(left), operand(right));
+    }
+    if (each.ends) put_all(each.out);
+  }
+}
+
+// How a step ends in a block of so many rows.
+template <int kRows, Type kType, class Block = RowBlock>
+class StepEnd {
+ public:
+  __device__ StepEnd(const Block& block, const RowStep& step) : end_(block, step) {}
+
+  template <int kPlaces>
+  __device__ void finish(const RowPlace (&places)[kPlaces], Four (&values)[kPlaces]) const {
+#pragma unroll
+    for (int k = 0; k < kPlaces; ++k) end_.finish(places[k], values[k]);
+  }
+
+ private:
+  RowEnd<kType, Block> end_;
+};
+
+template <Type kType>
+class StepEnd<kTallBlock, kType, RowBlock> {
+ public:
+  __device__ StepEnd(const RowBlock& block, const RowStep& step) : block_(block), step_(step) {}
+
+  template <int kPlaces>
+  __device__ void finish(const RowPlace (&places)[kPlaces], Four (&values)[kPlaces]) const {
+    finish_places<kType>(block_, step_, places, values);
+  }
+
+ private:
+  const RowBlock& block_;
+  const RowStep& step_;
+};
+
 }  // namespace sigma1::cuda

@@ -10,7 +10,10 @@ namespace sigma1::cuda {
 
 // Rows of 64 numbers of 16 bits in shared memory, 128 bytes each, whose pieces of 16 bytes are
 // permuted: piece c of row r lies at c ^ r % 8. `at`, of the first row, is a multiple of 1024, but
-// for 32 bytes for every 16 numbers to be left out, where rows are not transposed.
+// for 32 bytes for every 16 numbers to be left out, where rows are not transposed. (The permutation
+// is by bits of addresses: a piece's place before it, `at` included, has its bits 4 to 6 xored with
+// 7 to 9. So the same holds for transposed rows whose first numbers are left out, as long as the
+// product needs no more columns than are left of the 64.)
 __device__ inline uint64_t panel_of(uint32_t at) {
   constexpr uint64_t kEightRows = 1024, kUnit = 16, kPermuted = uint64_t{1} << 62;
   return at / kUnit | uint64_t{1} << 16 | kEightRows / kUnit << 32 | kPermuted;
@@ -65,6 +68,35 @@ __device__ inline void start_product(float (*d)[4], const uint32_t (&a)[4], uint
           "+f"(d[4][2]), "+f"(d[4][3]), "+f"(d[5][0]), "+f"(d[5][1]), "+f"(d[5][2]), "+f"(d[5][3]),
           "+f"(d[6][0]), "+f"(d[6][1]), "+f"(d[6][2]), "+f"(d[6][3]), "+f"(d[7][0]), "+f"(d[7][1]),
           "+f"(d[7][2]), "+f"(d[7][3])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(int{keeps}),
+          "n"(int{kTransposed}));
+  }
+}
+
+// The same for 32 columns.
+template <class Element, bool kTransposed>
+__device__ inline void start_narrow_product(float (&d)[4][4], const uint32_t (&a)[4], uint64_t b,
+                                            bool keeps) {
+  if constexpr (std::is_same_v<Element, __half>) {
+    asm volatile(
+        "{\n.reg .pred keeps;\nsetp.ne.b32 keeps, %21, 0;\n"
+        "wgmma.mma_async.sync.aligned.m64n32k16.f32.f16.f16 "
+        "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15}, "
+        "{%16, %17, %18, %19}, %20, keeps, 1, 1, %22;\n}"
+        : "+f"(d[0][0]), "+f"(d[0][1]), "+f"(d[0][2]), "+f"(d[0][3]), "+f"(d[1][0]), "+f"(d[1][1]),
+          "+f"(d[1][2]), "+f"(d[1][3]), "+f"(d[2][0]), "+f"(d[2][1]), "+f"(d[2][2]), "+f"(d[2][3]),
+          "+f"(d[3][0]), "+f"(d[3][1]), "+f"(d[3][2]), "+f"(d[3][3])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(int{keeps}),
+          "n"(int{kTransposed}));
+  } else {
+    asm volatile(
+        "{\n.reg .pred keeps;\nsetp.ne.b32 keeps, %21, 0;\n"
+        "wgmma.mma_async.sync.aligned.m64n32k16.f32.bf16.bf16 "
+        "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15}, "
+        "{%16, %17, %18, %19}, %20, keeps, 1, 1, %22;\n}"
+        : "+f"(d[0][0]), "+f"(d[0][1]), "+f"(d[0][2]), "+f"(d[0][3]), "+f"(d[1][0]), "+f"(d[1][1]),
+          "+f"(d[1][2]), "+f"(d[1][3]), "+f"(d[2][0]), "+f"(d[2][1]), "+f"(d[2][2]), "+f"(d[2][3]),
+          "+f"(d[3][0]), "+f"(d[3][1]), "+f"(d[3][2]), "+f"(d[3][3])
         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(int{keeps}),
           "n"(int{kTransposed}));
   }
