@@ -45,6 +45,10 @@ constexpr Choice kChoices[] = {
     choice<&ProductChoices::casts_in_attention, true>("+casts-in-attention"),
     choice<&ProductChoices::attention_clusters, true>("+attention-clusters"),
     choice<&ProductChoices::tall_rows, true>("+tall-rows"),
+    choice<&ProductChoices::swapped_rows, 1>("+swapped-rows=1"),
+    choice<&ProductChoices::swapped_rows, 2>("+swapped-rows=2"),
+    choice<&ProductChoices::swapped_rows, 4>("+swapped-rows=4"),
+    choice<&ProductChoices::casts_in_steps, true>("+casts-in-steps"),
 };
 
 // Takes the choices off the end of a name.

@@ -24,7 +24,8 @@ TEST(Devices, TheCpuIsAlwaysThere) {
 }
 
 TEST(Devices, AMistakeSaysWhatIsExpected) {
-  for (const char* name : {"", "gpu", "cuda:", "cuda:x", "cuda:1.5", "cuda:-1", "CPU"}) {
+  for (const char* name : {"", "gpu", "cuda:", "cuda:x", "cuda:1.5", "cuda:-1", "CPU",
+                           "cuda+swapped-rows", "cuda+swapped-rows=3"}) {
     std::string said = mistake(name);
     EXPECT_TRUE(
         said.starts_with("device: expected auto, cpu, cuda, cuda:N or either with some of "
@@ -43,9 +44,13 @@ TEST(Devices, ChoicesOfProductsAreToldAsTheyAreAsked) {
   EXPECT_EQ(to_string(ProductChoices{.tf32 = true, .attention_clusters = true}),
             "+tf32+attention-clusters");
   EXPECT_EQ(to_string(ProductChoices{.tall_rows = true}), "+tall-rows");
+  EXPECT_EQ(to_string(ProductChoices{.tf32 = true, .swapped_rows = 2}), "+tf32+swapped-rows=2");
+  EXPECT_EQ(to_string(ProductChoices{.casts_in_steps = true}), "+casts-in-steps");
   // What is missing is the GPU, or the build: the choices were understood.
   EXPECT_EQ(mistake("cuda:1023+exact-sums+casts-in-attention+attention-clusters+tall-rows+tf32")
                 .find("expected auto"),
+            std::string::npos);
+  EXPECT_EQ(mistake("cuda:1023+swapped-rows=4+casts-in-steps").find("expected auto"),
             std::string::npos);
 }
 

@@ -14,7 +14,8 @@ namespace sigma1 {
 namespace {
 
 const RowChainSizes kSizes[] = {{32, 128, 512},         {37, 48, 80},    {1, 64, 272},
-                                {50, 144, 160, "bf16"}, {100, 112, 336}, {130, 16, 32, "bf16"}};
+                                {50, 144, 160, "bf16"}, {100, 112, 336}, {130, 16, 32, "bf16"},
+                                {40, 192, 384}};
 
 class CudaRowChain : public testing::Test {
  protected:
@@ -23,28 +24,41 @@ class CudaRowChain : public testing::Test {
   }
 };
 
-void expect_single_kernels(const RowChainCase& chain, int rows_of_block) {
-  SCOPED_TRACE(fmt::format("blocks of {} rows", rows_of_block));
+void expect_single_kernels(const RowChainCase& chain, const cuda::RowForm& form) {
+  SCOPED_TRACE(fmt::format("blocks of {} rows, clusters of {}", form.rows_of_block, form.cluster));
   size_t steps = chain.step_count();
-  auto contents = chain.run(std::vector<bool>(steps, true), rows_of_block);
+  auto contents = chain.run(std::vector<bool>(steps, true), form);
   for (size_t s = 0; s < steps; ++s) {
     SCOPED_TRACE(chain.step_name(s));
     const Buffer& out = chain.output(s);
     expect_close(decoded(out, contents[s]), decoded(out, chain.run_alone(s, contents)),
                  out.codec->cast().format);
   }
-  EXPECT_EQ(contents, chain.run(std::vector<bool>(steps, true), rows_of_block)) << "again";
+  EXPECT_EQ(contents, chain.run(std::vector<bool>(steps, true), form)) << "again";
 
   std::vector<bool> ends(steps);
   for (size_t s = 0; s < steps; ++s) ends[s] = !chain.is_used(s) || s % 3 == 0;
-  auto fewer = chain.run(ends, rows_of_block);
+  auto fewer = chain.run(ends, form);
   for (size_t s = 0; s < steps; ++s) {
     EXPECT_TRUE(!ends[s] || contents[s] == fewer[s]) << chain.step_name(s) << " of fewer";
   }
 }
 
+bool fits_swapped(const RowChainCase& chain) {
+  return cuda::fits_swapped_rows(chain.prepare(std::vector<bool>(chain.step_count()))->steps);
+}
+
 void expect_single_kernels(const RowChainCase& chain) {
-  for (int rows_of_block : {16, 32, 64}) expect_single_kernels(chain, {rows_of_block});
+  auto prepared = chain.prepare(std::vector<bool>(chain.step_count()));
+  for (int rows_of_block : {16, 32, 64}) {
+    if (cuda::fits_rows(prepared->steps, rows_of_block)) {
+      expect_single_kernels(chain, {rows_of_block});
+    }
+  }
+  EXPECT_TRUE(fits_swapped(chain));
+  for (int cluster : {1, 2, 4}) expect_single_kernels(chain, {16, cluster});
+  std::vector<bool> all(chain.step_count(), true);
+  EXPECT_EQ(chain.run(all, {16, 1}), chain.run(all, {16, 4})) << "by other clusters";
 }
 
 TEST_F(CudaRowChain, GoesForwardAsItsSteps) {
@@ -106,6 +120,15 @@ TEST_F(CudaRowChain, CastsToEightBits) {
   expect_single_kernels(c);
 }
 
+// The swapped form needs more room for narrow rows: what does not fit it is run without.
+TEST_F(CudaRowChain, SwapsWhatFits) {
+  RowChainCase c(cuda_device(), 18, "fp16");
+  size_t sum = c.rows(80);
+  for (int i = 0; i < 30; ++i) sum = c.apply(add_op, {c.rows(80), sum}, 0.75f);
+  EXPECT_FALSE(fits_swapped(c));
+  expect_single_kernels(c, {16, 2});
+}
+
 TEST_F(CudaRowChain, TakesWhatItsKernelCanDo) {
   auto is_local = [](RowChainCase& c) {
     auto prepared = c.prepare(std::vector<bool>(c.step_count(), false));
@@ -156,7 +179,7 @@ TEST_F(CudaRowChain, FitsWhatSharedMemoryHolds) {
   tall.apply(add_op, {tall.rows(1024), tall.rows(1024)});
   EXPECT_TRUE(fits(tall, 32));
   EXPECT_FALSE(fits(tall, 64));
-  EXPECT_THROW(tall.run({true}, 64), Bug);
+  EXPECT_THROW(tall.run({true}, {64}), Bug);
   // Weights that the chain computes cannot be streamed.
   RowChainCase own(cuda_device(), 32, "fp16");
   size_t square = own.apply(relu_op, {own.rows(32)});

@@ -104,7 +104,8 @@ class Advisor {
 std::unique_ptr<Chain> make_row_chain(std::vector<ChainStep> steps, const ProductChoices& choices) {
   constexpr int kTall = 64, kByNumber = 0;
   bool is_tall = choices.tall_rows && fits_rows(steps, kTall);
-  return std::make_unique<RowChain>(std::move(steps), is_tall ? kTall : kByNumber);
+  return std::make_unique<RowChain>(
+      std::move(steps), RowForm{is_tall ? kTall : kByNumber, is_tall ? 0 : choices.swapped_rows});
 }
 
 }  // namespace
@@ -139,7 +140,7 @@ std::unique_ptr<Chain> make_chain(NodeGroup::Kind kind, std::vector<ChainStep> s
     case NodeGroup::Kind::joined:
       return std::make_unique<KeptCodesChain>(std::move(steps));
     case NodeGroup::Kind::bundle:
-      return std::make_unique<Bundle>(std::move(steps));
+      return std::make_unique<Bundle>(std::move(steps), choices.casts_in_steps);
     default:
       return std::make_unique<PointwiseChain>(std::move(steps));
   }

@@ -21,22 +21,21 @@ struct RowCode {
 constexpr int kRowChainThreads = kWorkers + 32;
 
 // Rows behind the last are zeros.
-template <int kRows>
-__device__ void load_rows(const RowCopy& copy, const RowBlock& block) {
+template <int kRows, class Block>
+__device__ void load_rows(const RowCopy& copy, const Block& block) {
   constexpr int kRowThreads = kWorkers / kRows;
   int thread = thread_of_block<kRows>(), row = thread / kRowThreads, groups = copy.width / 8;
   bool exists = row < block.rows;
   const std::byte* from = copy.from;
   if (exists) from += (block.first_row + row) * copy.width * 2;
-  std::byte* to = block.slots + copy.offset + row * copy.stride;
   for (int group = thread % kRowThreads; group < groups; group += kRowThreads) {
-    copy_16_async(to + group * 16, from + group * 16, exists);
+    copy_16_async(block.at(copy.slot(), {row, group * 8}), from + group * 16, exists);
   }
 }
 
 // From 8 to 16 bits; each number that is read is waited for.
-template <int kRows>
-__device__ void widen_rows(const RowCopy& copy, const RowBlock& block) {
+template <int kRows, class Block>
+__device__ void widen_rows(const RowCopy& copy, const Block& block) {
   View view{const_cast<std::byte*>(copy.from), copy.type, false, nullptr, 0};
   int thread = thread_of_block<kRows>(), warp = thread / 32, lane = thread % 32;
   for (int row = warp; row < kRows; row += kWorkers / 32) {
@@ -47,7 +46,7 @@ __device__ void widen_rows(const RowCopy& copy, const RowBlock& block) {
       }
       uint2 pairs{packed<__half>(values.at[0], values.at[1]),
                   packed<__half>(values.at[2], values.at[3])};
-      *reinterpret_cast<uint2*>(block.slots + copy.offset + row * copy.stride + column * 2) = pairs;
+      *reinterpret_cast<uint2*>(block.at(copy.slot(), {row, column})) = pairs;
     }
   }
 }
@@ -62,8 +61,8 @@ __device__ inline void load_vector(const RowCopy& copy, const RowBlock& block) {
 }
 
 // By all warps; there once copies have been waited for.
-template <int kRows>
-__device__ void send_for_rows(const RowBlock& block, const RowCopy* copies, int count) {
+template <int kRows, class Block>
+__device__ void send_for_rows(const Block& block, const RowCopy* copies, int count) {
 #pragma unroll 1
   for (int i = 0; i < count; ++i) {
     const RowCopy copy = copies[i];
@@ -77,8 +76,8 @@ __device__ void send_for_rows(const RowBlock& block, const RowCopy* copies, int 
 }
 
 // Rows by all warps, then vectors by one each.
-template <int kRows>
-__device__ void load_inputs(const RowBlock& block, const RowCopy* copies, const RowCode& code) {
+template <int kRows, class Block>
+__device__ void load_inputs(const Block& block, const RowCopy* copies, const RowCode& code) {
   send_for_rows<kRows>(block, copies, code.first_copies);
   int warp = static_cast<int>(threadIdx.x) / 32;
 #pragma unroll 1
@@ -93,17 +92,10 @@ __device__ void load_inputs(const RowBlock& block, const RowCopy* copies, const 
 template <int kRows, Type kType>
 __device__ __forceinline__ void run_step(const RowBlock& block, const RowStep& step,
                                          RowProducts<kRows>& products) {
-  bool fits = step.out.width <= kRowColumns;
   if (step.op == RowOp::product) {
     products.template multiply<kType>(block, step);
-  } else if (step.op == RowOp::pointwise) {
-    apply_pointwise<kRows, kType>(block, step);
-  } else if (step.op == RowOp::norm) {
-    fits ? normalise_rows<kRows, kType, true>(block, step)
-         : normalise_rows<kRows, kType, false>(block, step);
   } else {
-    fits ? normalise_grad_rows<kRows, kType, true>(block, step)
-         : normalise_grad_rows<kRows, kType, false>(block, step);
+    run_by_rows<kRows, kType>(block, step);
   }
 }
 
