@@ -48,7 +48,7 @@ constexpr Choice kChoices[] = {
     choice<&ProductChoices::swapped_rows, 1>("+swapped-rows=1"),
     choice<&ProductChoices::swapped_rows, 2>("+swapped-rows=2"),
     choice<&ProductChoices::swapped_rows, 4>("+swapped-rows=4"),
-    choice<&ProductChoices::casts_in_steps, true>("+casts-in-steps"),
+    choice<&ProductChoices::weight_copies, true>("+weight-copies"),
 };
 
 // Takes the choices off the end of a name.

@@ -25,8 +25,8 @@ struct ProductChoices {
   // Above 0, it runs with weights as the left factor of products, in clusters of so many blocks: 1,
   // 2 or 4.
   int swapped_rows = 0;
-  // The optimiser's steps write 8-bit copies of weights themselves.
-  bool casts_in_steps = false;
+  // 8-bit copies of weights are kept from step to step, and written by the optimiser's steps.
+  bool weight_copies = false;
 
   auto operator<=>(const ProductChoices&) const = default;
 };

@@ -71,18 +71,18 @@ BundleKind bundle_kind(const OpDef& op, const Launch& launch) {
   return BundleKind::none;
 }
 
-Bundle::Bundle(std::vector<ChainStep> steps, bool casts_in_steps) {
+Bundle::Bundle(std::vector<ChainStep> steps) {
   auto first_cast =
       std::ranges::find_if(steps, [](const ChainStep& each) { return each.op == &identity_op; });
   std::span nodes(steps.begin(), first_cast);
   const Device& device = device_of(nodes);
-  std::vector<const ChainStep*> casts, none;
+  std::vector<const ChainStep*> casts;
   for (const ChainStep& each : std::span(first_cast, steps.end())) casts.push_back(&each);
   has_casts_ = !casts.empty();
   if (has_casts_ && !takes_casts(bundle_kind(*nodes[0].op, nodes[0].launch))) {
     throw Bug("{}: its bundle takes no casts", nodes[0].op->name);
   }
-  of_kind_ = make_bundle(device, nodes, casts_in_steps ? casts : none);
+  of_kind_ = make_bundle(device, nodes, casts);
   for (const ChainStep* each : casts) {
     casts_.emplace_back(std::vector<ChainStep>{{each->op, each->launch, {}}});
   }

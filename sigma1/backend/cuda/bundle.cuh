@@ -21,9 +21,8 @@ class Bundle : public Chain {
  public:
   // Of one kind; no step reads what another writes, but for the casts that may come last. Buffers,
   // factors and random streams are read now and not at a run, except those of casts. Throws Bug
-  // when the steps are not of one kind. `casts_in_steps`: kernels of steps do the casts that they
-  // can.
-  explicit Bundle(std::vector<ChainStep> steps, bool casts_in_steps = false);
+  // when the steps are not of one kind.
+  explicit Bundle(std::vector<ChainStep> steps);
   void run(uint64_t step) override;
   // Only casts have results that are wanted in both orientations.
   bool turns() const override { return has_casts_; }

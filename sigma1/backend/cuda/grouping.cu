@@ -140,7 +140,7 @@ std::unique_ptr<Chain> make_chain(NodeGroup::Kind kind, std::vector<ChainStep> s
     case NodeGroup::Kind::joined:
       return std::make_unique<KeptCodesChain>(std::move(steps));
     case NodeGroup::Kind::bundle:
-      return std::make_unique<Bundle>(std::move(steps), choices.casts_in_steps);
+      return std::make_unique<Bundle>(std::move(steps));
     default:
       return std::make_unique<PointwiseChain>(std::move(steps));
   }
