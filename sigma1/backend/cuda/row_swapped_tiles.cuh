@@ -84,6 +84,7 @@ __device__ void tell_used(SwappedRing& ring, const RowMatrices& matrices) {
 #pragma unroll 1
   for (int i = 0; i + kSwappedStages < tiles; ++i) {
     wait_phase(&ring.used[place.index], place.phase);
+    __syncwarp();  // or a lane might still wait for this phase when two more have passed
     if (lane < kCluster) arrive_at(&ring.free[place.index], lane);
     place.move_on();
   }
