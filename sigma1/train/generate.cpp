@@ -19,10 +19,7 @@ class Reader {
     config.size.batch = 1;
     StepGraph graph = evaluation_graph(config, session.alignment(), true);
     program_ = std::make_unique<Program>(graph.graph, store_, graph.stored);
-    for (Value parameter : graph.graph->parameters()) {
-      const std::string& name = graph.graph->node(parameter.node).name;
-      store_.write(name, session.store().read(name));
-    }
+    session.copy_parameters(*graph.graph, store_);
     store_.fill("mask", 1);
   }
 

@@ -1,17 +1,12 @@
 #include "sigma1/train/model_scales.h"
 
-#include "sigma1/base/error.h"
 #include "sigma1/graph/sources.h"
 #include "sigma1/passes/differentiate.h"
 
 namespace sigma1 {
 
 void copy_state(const Session& session, ScaleProbe& probe) {
-  if (!session.has_whole_weights()) throw Bug("weights are with their owners");
-  for (Value parameter : probe.graph().parameters()) {
-    const std::string& name = probe.graph().node(parameter.node).name;
-    probe.store().write(name, session.store().read(name));
-  }
+  session.copy_parameters(probe.graph(), probe.store());
   std::string seed(kGradientSeed);
   if (probe.store().contains(seed)) {
     probe.store().fill(seed, static_cast<float>(session.loss_scaler().scale));

@@ -142,6 +142,14 @@ void Session::share_weights() {
   has_whole_weights_ = true;
 }
 
+void Session::copy_parameters(const Graph& graph, Store& to) const {
+  if (!has_whole_weights_) throw Bug("weights are with their owners");
+  for (Value parameter : graph.parameters()) {
+    const std::string& name = graph.node(parameter.node).name;
+    to.write(name, store_.read(name));
+  }
+}
+
 void Session::set_overrides(const std::string& matmul_overrides) {
   if (!has_whole_weights_) throw Bug("weights are with their owners");
   config_.matmul_overrides = matmul_overrides;

@@ -90,6 +90,9 @@ class Session {
   // their owners alone. All ranks call share_weights(), which evaluate() does too, to have them.
   void share_weights();
   bool has_whole_weights() const { return has_whole_weights_; }
+  // The parameters of another graph of this model, to that one's store. Throws Bug where weights
+  // have not been shared.
+  void copy_parameters(const Graph& graph, Store& to) const;
 
   // Bytes on the device: what outlives a step, and what its programs work in.
   struct Memory {

@@ -24,10 +24,7 @@ std::map<std::string, Zeros> count_zeros(const TrainConfig& config, const Sessio
   Store store;
   StepGraph graph = gradient_graph(config, session.alignment(), store.device());
   Program program(graph.graph, store, graph.stored);
-  for (Value parameter : graph.graph->parameters()) {
-    const std::string& name = graph.graph->node(parameter.node).name;
-    store.write(name, session.store().read(name));
-  }
+  session.copy_parameters(*graph.graph, store);
   write_batch(store, batch);
   std::string seed(kGradientSeed);
   if (store.contains(seed)) {

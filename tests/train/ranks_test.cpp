@@ -238,6 +238,8 @@ TEST(RanksTest, CopiesTravelInsteadOfWeights) {
     Session session(config, corpus);
     losses_of(session, 2);
     EXPECT_FALSE(session.has_whole_weights());
+    Store other;
+    EXPECT_THROW(session.copy_parameters(session.gradients().graph(), other), Bug);
     auto note = [&](auto& to, const std::string& suffix) {
       std::lock_guard lock(mutex);
       for (const std::string& name : parameters_of(session)) {
