@@ -13,7 +13,6 @@ bool Device::takes_parts(const Graph&, int, size_t) const { return false; }
 bool Device::gives_parts(const Graph&, int, size_t) const { return false; }
 std::string Device::why_not_8_bits(const Graph&, int) const { return ""; }
 bool Device::keeps_attention(const Graph&, int) const { return false; }
-bool Device::keeps_weight_copies() const { return true; }
 
 void Device::turn(const Buffer&) const { throw Bug("{} keeps nothing in two ways", name()); }
 

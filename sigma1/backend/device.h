@@ -81,9 +81,6 @@ class Device {
   // Whether the gradient of attention at `node` is faster from what forward keeps for it
   // (passes/lowering.h) than from its inputs alone.
   virtual bool keeps_attention(const Graph& graph, int node) const;
-  // Whether weights are kept as products read them (keep_weight_casts), rather than cast for every
-  // batch.
-  virtual bool keeps_weight_copies() const;
   // Writes a buffer's turned half.
   virtual void turn(const Buffer& buffer) const;
   // What a tensor's numbers are like, where the device can tell; nothing: they must be read.

@@ -42,13 +42,11 @@ constexpr Choice kChoices[] = {
     choice<&ProductChoices::tf32, true>("+tf32"),
     choice<&ProductChoices::sums, Sums::fast>("+fast-sums"),
     choice<&ProductChoices::sums, Sums::exact>("+exact-sums"),
-    choice<&ProductChoices::casts_in_attention, true>("+casts-in-attention"),
     choice<&ProductChoices::attention_clusters, true>("+attention-clusters"),
     choice<&ProductChoices::tall_rows, true>("+tall-rows"),
     choice<&ProductChoices::swapped_rows, 1>("+swapped-rows=1"),
     choice<&ProductChoices::swapped_rows, 2>("+swapped-rows=2"),
     choice<&ProductChoices::swapped_rows, 4>("+swapped-rows=4"),
-    choice<&ProductChoices::weight_copies, true>("+weight-copies"),
 };
 
 // Takes the choices off the end of a name.

@@ -14,8 +14,9 @@ struct ProductChoices {
   // Of factors of 8 bits: tensor cores keep about 14 bits of a sum (fast), unless partial sums are
   // often added up in fp32 (exact). By length: sums of up to 4,096 terms are fast.
   enum class Sums { by_length, fast, exact } sums = Sums::by_length;
-  // The gradient of attention writes the 8-bit factors that are made of its results itself.
-  bool casts_in_attention = false;
+  // The gradient of attention writes the 8-bit factors that are made of its results itself; tests
+  // compare it with kernels apart.
+  bool casts_in_attention = true;
   // Gradients of attention with relative positions, of up to 256, in 16 bits: by clusters of
   // blocks.
   bool attention_clusters = false;
@@ -25,8 +26,6 @@ struct ProductChoices {
   // Above 0, it runs with weights as the left factor of products, in clusters of so many blocks: 1,
   // 2 or 4.
   int swapped_rows = 0;
-  // 8-bit copies of weights are kept from step to step, and written by the optimiser's steps.
-  bool weight_copies = false;
 
   auto operator<=>(const ProductChoices&) const = default;
 };

@@ -93,8 +93,7 @@ int64_t MemoryTable::total() const {
 
 MemoryTable memory_table(const TrainConfig& config, const Device& device) {
   StepGraph step = gradient_graph(config, {}, device);
-  std::vector<WeightCopy> copies;
-  if (device.keeps_weight_copies()) copies = keep_weight_casts(*step.graph);
+  std::vector<WeightCopy> copies = keep_weight_casts(*step.graph);
   Placement placement = place_values(*step.graph, step.stored, Fusion::chains, device);
   Shares shares;
   add_kept(config, *step.graph, shares);

@@ -114,7 +114,7 @@ void Session::build() {
     return;
   }
   StepGraph gradients = gradient_graph(config_, alignment_, store_.device());
-  if (store_.device().keeps_weight_copies()) copies_ = keep_weight_casts(*gradients.graph);
+  copies_ = keep_weight_casts(*gradients.graph);
   gradients_ = std::make_unique<Program>(gradients.graph, store_, gradients.stored, seed);
   if (config_.meets_ranks())
     exchange_ = std::make_unique<RankExchange>(config_, gradients, copies_, store_);

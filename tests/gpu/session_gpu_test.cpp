@@ -62,7 +62,7 @@ TEST_F(CudaSession, KeepsCopiesOfWeightsWithTheBitsOfCasts) {
       made.optimiser = optimiser;
       made.size.batch = batch;
       made.accumulate = 2;
-      Session session(made, corpus, find_device("cuda+weight-copies"));
+      Session session(made, corpus, cuda_device());
       CastingRun casting(session, corpus);
       for (Value parameter : session.gradients().graph().parameters()) {
         const std::string& name = session.gradients().graph().node(parameter.node).name;

@@ -6,7 +6,6 @@
 
 #include "sigma1/graph/sources.h"
 #include "sigma1/ops/pointwise.h"
-#include "tests/backend/cpu_like.h"
 #include "tests/backend/turning_device.h"
 #include "tests/data/temporary_folder.h"
 #include "tests/train/casting_run.h"
@@ -57,22 +56,6 @@ TEST(WeightCopies, TrainWithTheBitsOfCasts) {
       expect_the_bits_of_casts(tiny_config(
           {{"model", model}, {"optimiser", optimiser}, {"method", "unit"}, {"precision", "fp8"}}));
     }
-  }
-}
-
-class Casting : public CpuLike {
- public:
-  bool keeps_weight_copies() const override { return false; }
-};
-
-TEST(WeightCopies, AreNotKeptWhereTheDeviceDoesNotWantThem) {
-  TrainConfig config = tiny_config({{"model", "gpt"}, {"method", "unit"}, {"precision", "fp8"}});
-  Corpus corpus = tiny_corpus();
-  const Casting casting;
-  Session plain(config, corpus), session(config, corpus, casting);
-  EXPECT_EQ(losses_of(plain, 4), losses_of(session, 4));
-  for (const std::string& name : session.store().names()) {
-    EXPECT_EQ(name.find("/as_e"), std::string::npos) << name;
   }
 }
 

@@ -93,7 +93,6 @@ class CudaDevice : public Device {
   bool keeps_attention(const Graph& graph, int node) const override {
     return cuda::keeps_attention(graph, node);
   }
-  bool keeps_weight_copies() const override { return choices_.weight_copies; }
   void turn(const Buffer& buffer) const override { cuda::turn(buffer); }
   std::optional<TensorStats> stats(const Buffer& buffer) const override {
     return cuda::stats_of(buffer);

@@ -15,7 +15,8 @@ bool packs(const Buffer& buffer) {
 
 }  // namespace
 
-Input input_of(const Buffer& buffer) { return {view_of(buffer), packs(buffer)}; }
+// How its numbers were rounded is all the same to who reads them.
+Input input_of(const Buffer& buffer) { return {view_of(buffer, true), packs(buffer)}; }
 
 Output output_of(const Launch& launch, size_t o) {
   const Buffer& buffer = launch.out(o);
