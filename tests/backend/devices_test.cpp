@@ -41,14 +41,11 @@ TEST(Devices, ChoicesOfProductsAreToldAsTheyAreAsked) {
   EXPECT_EQ(to_string(ProductChoices{.tf32 = true, .sums = Sums::fast}), "+tf32+fast-sums");
   EXPECT_EQ(to_string(ProductChoices{.sums = Sums::exact}), "+exact-sums");
   EXPECT_EQ(to_string(ProductChoices{.casts_in_attention = true}), "+casts-in-attention");
-  EXPECT_EQ(to_string(ProductChoices{.tf32 = true, .attention_clusters = true}),
-            "+tf32+attention-clusters");
   EXPECT_EQ(to_string(ProductChoices{.tall_rows = true}), "+tall-rows");
   EXPECT_EQ(to_string(ProductChoices{.tf32 = true, .swapped_rows = 2}), "+tf32+swapped-rows=2");
   EXPECT_EQ(to_string(ProductChoices{.weight_copies = true}), "+weight-copies");
   // What is missing is the GPU, or the build: the choices were understood.
-  EXPECT_EQ(mistake("cuda:1023+exact-sums+casts-in-attention+attention-clusters+tall-rows+tf32")
-                .find("expected auto"),
+  EXPECT_EQ(mistake("cuda:1023+exact-sums+casts-in-attention+tall-rows+tf32").find("expected auto"),
             std::string::npos);
   EXPECT_EQ(mistake("cuda:1023+swapped-rows=4+weight-copies").find("expected auto"),
             std::string::npos);

@@ -71,6 +71,7 @@ void run_attention(const Launch& launch);
 int64_t attention_workspace(const Launch& launch);
 void run_attention_grad(const Launch& launch);
 int64_t attention_grad_workspace(const Launch& launch);
+int64_t attention_grad_state(const Launch& launch);
 
 // dq, dk and dv in fp32 inside, once the sums of all queries' rows are there, and the bytes of
 // those.
@@ -81,13 +82,14 @@ int64_t row_sums_bytes(const Attention& a);
 struct Pair {
   int batch, head, pair, tile;
 
-  __device__ explicit Pair(const Attention& a) {
+  __device__ explicit Pair(const Attention& a) : Pair(a, blockIdx.x) {}
+  __device__ Pair(const Attention& a, unsigned number) {
     unsigned heads = static_cast<unsigned>(a.heads);
-    unsigned pairs = static_cast<unsigned>(a.batch) * heads, of_head = blockIdx.x % pairs;
+    unsigned pairs = static_cast<unsigned>(a.batch) * heads, of_head = number % pairs;
     batch = static_cast<int>(of_head / heads);
     head = static_cast<int>(of_head % heads);
     pair = static_cast<int>(of_head);
-    tile = static_cast<int>(blockIdx.x / pairs);
+    tile = static_cast<int>(number / pairs);
   }
 
   // Of the first number in tensors of `rows` vectors a sample.
