@@ -56,7 +56,7 @@ struct Block {
   int row = is_near ? near : far, column = part - first, distance = row - column;
   bool exists;
 
-  __device__ Block(const Attention& of, void* shared, Parcel* of_group, unsigned pair)
+  __device__ Block(const Attention& of, void* shared, Parcel* of_group, int pair)
       : a(of),
         room(*static_cast<Room<Size>*>(shared)),
         parcels(of_group),

@@ -26,14 +26,16 @@ namespace {
 
 using namespace group_grad;
 
-template <class Size>
+// Groups that have one head each are without the loop, for which much would be computed before the
+// first copy.
+template <class Size, bool kHasMany>
 __global__ void __launch_bounds__(kBlockThreads, 1)
     grad_by_group(Attention a, GroupRooms rooms, Outputs to) {
   extern __shared__ float4 shared[];
   let_next_begin();
   auto group = static_cast<int>(blockIdx.x), pairs = static_cast<int>(a.batch) * a.heads;
   for (int pair = group, turn = 0; pair < pairs; pair += rooms.groups, turn ^= 1) {
-    Block<Size> block(a, shared, rooms.parcels_of(group, turn), static_cast<unsigned>(pair));
+    Block<Size> block(a, shared, rooms.parcels_of(group, turn), pair);
     block.copy_inputs();
     Tiles<2> scores = {}, dscores = {};
     wait_copies<2>();
@@ -62,6 +64,7 @@ __global__ void __launch_bounds__(kBlockThreads, 1)
     wait_copies<0>();
     __syncthreads();
     block.sum_queries(to.columns);
+    if (!kHasMany) return;
     __syncthreads();
   }
 }
@@ -97,8 +100,9 @@ void launch_groups(const Attention& a, const GroupRooms& rooms, const Outputs& t
   config.stream = stream();
   config.attrs = &together;
   config.numAttrs = 1;
-  allow_most_shared(grad_by_group<Size>, "attention");
-  check(cudaLaunchKernelEx(&config, grad_by_group<Size>, a, rooms, to), "attention");
+  auto kernel = rooms.groups < a.pairs() ? grad_by_group<Size, true> : grad_by_group<Size, false>;
+  allow_most_shared(kernel, "attention");
+  check(cudaLaunchKernelEx(&config, kernel, a, rooms, to), "attention");
 }
 
 // A block fills one's shared memory.

@@ -82,15 +82,20 @@ int64_t row_sums_bytes(const Attention& a);
 struct Pair {
   int batch, head, pair, tile;
 
-  __device__ explicit Pair(const Attention& a) : Pair(a, blockIdx.x) {}
-  __device__ Pair(const Attention& a, unsigned number) {
+  __device__ explicit Pair(const Attention& a) {
     unsigned heads = static_cast<unsigned>(a.heads);
-    unsigned pairs = static_cast<unsigned>(a.batch) * heads, of_head = number % pairs;
+    unsigned pairs = static_cast<unsigned>(a.batch) * heads, of_head = blockIdx.x % pairs;
     batch = static_cast<int>(of_head / heads);
     head = static_cast<int>(of_head % heads);
     pair = static_cast<int>(of_head);
-    tile = static_cast<int>(number / pairs);
+    tile = static_cast<int>(blockIdx.x / pairs);
   }
+  // Of blocks that take one after another.
+  __device__ Pair(const Attention& a, int number)
+      : batch(static_cast<int>(static_cast<unsigned>(number) / static_cast<unsigned>(a.heads))),
+        head(number - batch * a.heads),
+        pair(number),
+        tile(0) {}
 
   // Of the first number in tensors of `rows` vectors a sample.
   __device__ int64_t start(const Attention& a, int64_t rows) const {
