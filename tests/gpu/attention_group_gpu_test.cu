@@ -56,6 +56,9 @@ struct Kernels {
     std::vector<cudaGraphNode_t> nodes(count);
     check(cudaGraphGetNodes(graph, nodes.data(), &count), "nodes");
     for (cudaGraphNode_t node : nodes) {
+      cudaGraphNodeType type{};
+      check(cudaGraphNodeGetType(node, &type), "node");
+      if (type != cudaGraphNodeTypeKernel) continue;
       cudaLaunchAttributeValue value{};
       check(cudaGraphKernelNodeGetAttribute(node, cudaLaunchAttributeCooperative, &value), "node");
       ++all;
