@@ -42,7 +42,6 @@ constexpr Choice kChoices[] = {
     choice<&ProductChoices::tf32, true>("+tf32"),
     choice<&ProductChoices::sums, Sums::fast>("+fast-sums"),
     choice<&ProductChoices::sums, Sums::exact>("+exact-sums"),
-    choice<&ProductChoices::attention_clusters, true>("+attention-clusters"),
     choice<&ProductChoices::tall_rows, true>("+tall-rows"),
     choice<&ProductChoices::swapped_rows, 1>("+swapped-rows=1"),
     choice<&ProductChoices::swapped_rows, 2>("+swapped-rows=2"),

@@ -17,9 +17,6 @@ struct ProductChoices {
   // The gradient of attention writes the 8-bit factors that are made of its results itself; tests
   // compare it with kernels apart.
   bool casts_in_attention = true;
-  // Gradients of attention with relative positions, of up to 256, in 16 bits: by clusters of
-  // blocks.
-  bool attention_clusters = false;
   // What is local to rows runs in blocks of 64 rows where those fit: on few multiprocessors, so
   // that other runs find some.
   bool tall_rows = false;

@@ -44,6 +44,9 @@ struct Launch {
   uint64_t step = 0;
   // The step again, in the device's memory, so that recorded work finds the one it is run for.
   const uint64_t* step_memory = nullptr;
+  // As much as the kernel asked for, aligned likewise: zeros before a node's first call, then what
+  // its last call left, whatever ran between.
+  std::span<std::byte> state{};
 
   const Buffer& in(size_t i) const { return inputs[i]; }
   const Buffer& out(size_t i = 0) const { return outputs[i]; }
@@ -65,6 +68,8 @@ struct Kernel {
   // Whether it writes outputs in both orientations where that is wanted; else the device turns
   // them.
   bool turns = false;
+  // Bytes of state, asked for as workspace is.
+  int64_t (*state)(const Launch&) = nullptr;
 };
 
 // The codec of a cast, made once and kept; null for fp32.

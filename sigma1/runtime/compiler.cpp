@@ -117,6 +117,8 @@ class Compiler {
       result->kernel = &store_.device().find_kernel(*result->node().op);
       int64_t needed = result->kernel->workspace ? result->kernel->workspace(result->launch(0)) : 0;
       result_.memory.workspace = std::max(result_.memory.workspace, needed);
+      int64_t state = result->kernel->state ? result->kernel->state(result->launch(0)) : 0;
+      if (state > 0) result->state = {add_memory(state), static_cast<size_t>(state)};
       return result;
     }
     std::vector<ChainStep> steps;
@@ -147,6 +149,7 @@ class Compiler {
 Launch Instruction::launch(uint64_t step) const {
   Launch launch = parts.front()->launch();
   launch.workspace = workspace;
+  launch.state = state;
   launch.step = step;
   launch.step_memory = step_memory;
   return launch;

@@ -18,7 +18,7 @@ struct Instruction {
   std::vector<std::unique_ptr<NodeCall>> parts;  // by node
   const Kernel* kernel = nullptr;                // of one
   std::unique_ptr<Chain> chain;                  // of several
-  std::span<std::byte> workspace;
+  std::span<std::byte> workspace, state;
   const uint64_t* step_memory = nullptr;
 
   const Node& node() const { return *parts.back()->node; }

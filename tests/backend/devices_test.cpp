@@ -40,12 +40,10 @@ TEST(Devices, ChoicesOfProductsAreToldAsTheyAreAsked) {
   EXPECT_EQ(to_string(ProductChoices{}), "");
   EXPECT_EQ(to_string(ProductChoices{.tf32 = true, .sums = Sums::fast}), "+tf32+fast-sums");
   EXPECT_EQ(to_string(ProductChoices{.sums = Sums::exact}), "+exact-sums");
-  EXPECT_EQ(to_string(ProductChoices{.tf32 = true, .attention_clusters = true}),
-            "+tf32+attention-clusters");
   EXPECT_EQ(to_string(ProductChoices{.tall_rows = true}), "+tall-rows");
   EXPECT_EQ(to_string(ProductChoices{.tf32 = true, .swapped_rows = 2}), "+tf32+swapped-rows=2");
   // What is missing is the GPU, or the build: the choices were understood.
-  EXPECT_EQ(mistake("cuda:1023+exact-sums+attention-clusters+tall-rows+tf32").find("expected auto"),
+  EXPECT_EQ(mistake("cuda:1023+exact-sums+tall-rows+tf32").find("expected auto"),
             std::string::npos);
   EXPECT_EQ(mistake("cuda:1023+swapped-rows=4+tf32").find("expected auto"), std::string::npos);
 }

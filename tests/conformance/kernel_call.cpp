@@ -138,17 +138,20 @@ std::vector<std::vector<std::byte>> KernelCall::run(const Places& at) const {
     factors.push_back(factor(o));
     randoms.push_back(random(o));
   }
-  auto launch_with = [&](std::span<std::byte> workspace) {
-    return Launch{inputs, outputs, attributes_, factors, randoms, workspace, kStep};
-  };
-  int64_t room = kernel_.workspace ? kernel_.workspace(launch_with({})) : 0;
-  Memory workspace(device_, room);
-  kernel_.run(launch_with({workspace.data(), static_cast<size_t>(room)}));
+  Launch launch{inputs, outputs, attributes_, factors, randoms, {}, kStep};
+  int64_t room = kernel_.workspace ? kernel_.workspace(launch) : 0;
+  std::vector<std::byte> zeros(static_cast<size_t>(kernel_.state ? kernel_.state(launch) : 0));
+  Memory workspace(device_, room), state(device_, static_cast<int64_t>(zeros.size()));
+  state.write(zeros);
+  launch.workspace = {workspace.data(), static_cast<size_t>(room)};
+  launch.state = {state.data(), zeros.size()};
+  kernel_.run(launch);
 
   for (const Memory& each : memory) {
     if (!each.is_intact()) throw Bug("written behind a buffer's end");
   }
   if (!workspace.is_intact()) throw Bug("written behind the workspace's end");
+  if (!state.is_intact()) throw Bug("written behind the state's end");
   for (size_t i = 0; i < inputs.size(); ++i) {
     if (!overwritten[i] && memory[i].bytes() != codes_[i]) throw Bug("input {} was overwritten", i);
   }

@@ -178,17 +178,6 @@ TEST_F(CudaSession, RoundsProductsOfFp32OnlyWhenAsked) {
   for (size_t i = 0; i < a.size(); ++i) EXPECT_NEAR(a[i], b[i], 2e-2) << "step " << i;
 }
 
-// As a recorded step runs it, beside kernels that come before and behind.
-TEST_F(CudaSession, TakesGradientsOfAttentionByClustersWhenAsked) {
-  Session plain(config("attention", "fp16"), corpus, cuda_device());
-  Session asked(config("attention", "fp16"), corpus, find_device("cuda+attention-clusters"));
-  Session again(config("attention", "fp16"), corpus, find_device("cuda+attention-clusters"));
-  std::vector<double> a = losses(plain, 20), b = losses(asked, 20);
-  EXPECT_NE(a, b);
-  for (size_t i = 0; i < a.size(); ++i) EXPECT_NEAR(a[i], b[i], 2e-2) << "step " << i;
-  EXPECT_EQ(b, losses_ahead(again, 20));
-}
-
 TEST_F(CudaSession, SwapsRowChainsWhenAsked) {
   auto losses_on = [&](const Device& device) {
     Session session(config("attention", "fp16"), corpus, device);

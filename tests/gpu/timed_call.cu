@@ -2,19 +2,13 @@
 
 #include <algorithm>
 
-#include "sigma1/backend/cuda/device.h"
 #include "sigma1/backend/cuda/kernel.cuh"
+#include "tests/gpu/placed_call.h"
 
 namespace sigma1 {
 namespace {
 
 using cuda::check;
-
-Buffer placed(Buffer buffer, std::vector<DeviceBytes>& memory) {
-  int64_t bytes = buffer.count() * (buffer.codec ? buffer.codec->bytes() : 4);
-  buffer.data = memory.emplace_back(cuda_device(), bytes).data();
-  return buffer;
-}
 
 }  // namespace
 
@@ -48,29 +42,9 @@ double microseconds_of(int launches, const std::function<void()>& body) {
 }
 
 double microseconds_of(const KernelCall& call, const Attributes& attributes) {
-  std::vector<DeviceBytes> memory;
-  std::vector<Buffer> inputs, outputs;
-  std::vector<float> factors;
-  std::vector<RandomStream> random;
-  for (size_t i = 0; i < call.inputs().size(); ++i) {
-    inputs.push_back(placed(call.input(i), memory));
-    std::vector<std::byte> codes = encoded(inputs.back(), call.inputs()[i]);
-    cuda_device().write(inputs.back().data, codes.data(), static_cast<int64_t>(codes.size()));
-  }
-  for (size_t o = 0; o < call.output_count(); ++o) {
-    outputs.push_back(placed(call.output(o), memory));
-    factors.push_back(call.factor(o));
-    random.push_back(KernelCall::random(o));
-  }
-  const Kernel& kernel = call.kernel();
-  auto launch_with = [&](std::span<std::byte> workspace) {
-    return Launch{inputs, outputs, attributes, factors, random, workspace, KernelCall::kStep};
-  };
-  int64_t room = kernel.workspace ? kernel.workspace(launch_with({})) : 0;
-  DeviceBytes workspace(cuda_device(), std::max<int64_t>(room, 1));
-  Launch launch = launch_with({workspace.data(), static_cast<size_t>(room)});
   constexpr int kLaunches = 20;
-  return microseconds_of(kLaunches, [&] { kernel.run(launch); });
+  PlacedCall placed(call, attributes);
+  return microseconds_of(kLaunches, [&] { placed.run(); });
 }
 
 }  // namespace sigma1

@@ -111,7 +111,10 @@ bool is_tall(const Graph& graph, int node) {
 
 constexpr Kernel kKernels[] = {
     {&attention_op, run_attention, attention_workspace},
-    {&attention_grad_op, run_attention_grad, attention_grad_workspace},
+    {.op = &attention_grad_op,
+     .run = run_attention_grad,
+     .workspace = attention_grad_workspace,
+     .state = attention_grad_state},
     {&attention_kept_op, run_attention_kept, attention_workspace},
     {&attention_kept_grad_op, run_attention_kept_grad, attention_kept_grad_workspace},
 };

@@ -3,6 +3,7 @@
 // softmax; then each block owns what it sums: a tile of queries, of keys and values, or, one sample
 // at a time, of distances.
 #include "sigma1/backend/cuda/attention_grad_mma.cuh"
+#include "sigma1/backend/cuda/attention_group_grad.cuh"
 #include "sigma1/backend/cuda/attention_tall.cuh"
 #include "sigma1/backend/cuda/attention_widened.cuh"
 #include "sigma1/backend/cuda/product.cuh"
@@ -279,7 +280,12 @@ int64_t attention_grad_workspace(const Launch& given) {
   int64_t sums = a.has_relative ? a.batch * a.tk * a.width : 0;
   // Whether tensor cores will be used is known when there is data.
   int64_t in_fp32 = row_sums_bytes(a) + sums * static_cast<int64_t>(sizeof(float));
-  return widened.bytes() + std::max({in_fp32, GradRooms(a, nullptr).bytes, tall_grad_workspace(a)});
+  return widened.bytes() + std::max({in_fp32, GradRooms(a, nullptr).bytes, tall_grad_workspace(a),
+                                     group_grad_workspace(a)});
+}
+
+int64_t attention_grad_state(const Launch& given) {
+  return group_grad_state(Attention(WidenedInputs(given).launch()));
 }
 
 void run_attention_grad(const Launch& given) {

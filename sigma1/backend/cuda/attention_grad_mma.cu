@@ -3,7 +3,7 @@
 // keys, the only one of a short sequence, is still there. For the other launch it keeps all that it
 // has of scores where they are few (attention_kept_mma.cu), or else the numbers of each row, from
 // which that launch computes them again (attention_columns_mma.cu).
-#include "sigma1/backend/cuda/attention_cluster_grad.cuh"
+#include "sigma1/backend/cuda/attention_group_grad.cuh"
 #include "sigma1/backend/cuda/attention_queries.cuh"
 #include "sigma1/backend/cuda/attention_row_stats.cuh"
 #include "sigma1/backend/cuda/attention_tall.cuh"
@@ -186,7 +186,7 @@ GradRooms::GradRooms(const Attention& a, std::byte* workspace) : tiles(ceil_div(
 void run_attention_grad_mma(const Launch& launch) {
   Attention a(launch);
   if (uses_tall(a)) return run_attention_grad_tall(launch);
-  if (uses_cluster_grad(launch, a)) return run_cluster_grad(launch);
+  if (uses_group_grad(launch, a)) return run_group_grad(launch);
   GradRooms rooms(a, launch.workspace.data());
   with_mma_size(a, [&]<class Size>(Size) {
     launch_tiles(grad_queries<Size>, a.pairs() * ceil_div(a.tq, kOwned), QueryBlock<Size>::kFloats,

@@ -15,7 +15,7 @@ namespace sigma1::cuda {
 struct KeptRooms {
   static constexpr int kMostOthers = 2;  // blocks that go on with a head
   float *shifts, *means, *sums, *late_sums, *dy_norms, *v_norms;
-  int* done;
+  unsigned* done;
   float logit_scale;  // of dot products, for logits in units of log 2
   int rows;           // of queries of a head
   int key_groups;     // of kWarpRows keys of a head

@@ -171,7 +171,7 @@ KeptRooms::KeptRooms(const Attention& a, std::byte* workspace)
   late_sums = take(cuts ? of_blocks : 0);
   dy_norms = take(a.pairs() * rows / kWarpRows);
   v_norms = take(a.pairs() * key_groups);
-  done = reinterpret_cast<int*>(take(blocks));
+  done = reinterpret_cast<unsigned*>(take(blocks));
 }
 
 void fill_kept_rooms(const Attention& a, const KeptInputs& kept, const KeptRooms& rooms) {

@@ -7,19 +7,9 @@
 #pragma once
 
 #include "sigma1/backend/cuda/attention_tall_kept.cuh"
+#include "sigma1/backend/cuda/block_signals.cuh"
 
 namespace sigma1::cuda {
-
-// All that the block has written before it was synchronised is there for who has seen it set.
-__device__ inline void set(int* flag) {
-  asm volatile("st.release.gpu.global.s32 [%0], 1;" ::"l"(flag) : "memory");
-}
-__device__ inline void wait_until_set(const int* flag) {
-  int value = 0;
-  do {
-    asm volatile("ld.acquire.gpu.global.s32 %0, [%1];" : "=r"(value) : "l"(flag) : "memory");
-  } while (value == 0);
-}
 
 struct HeadPlace {
   int pair, tile;  // of keys

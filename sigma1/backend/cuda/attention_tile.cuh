@@ -71,6 +71,7 @@ void run_attention(const Launch& launch);
 int64_t attention_workspace(const Launch& launch);
 void run_attention_grad(const Launch& launch);
 int64_t attention_grad_workspace(const Launch& launch);
+int64_t attention_grad_state(const Launch& launch);
 
 // dq, dk and dv in fp32 inside, once the sums of all queries' rows are there, and the bytes of
 // those.
@@ -89,6 +90,12 @@ struct Pair {
     pair = static_cast<int>(of_head);
     tile = static_cast<int>(blockIdx.x / pairs);
   }
+  // Of blocks that take one after another.
+  __device__ Pair(const Attention& a, int number)
+      : batch(static_cast<int>(static_cast<unsigned>(number) / static_cast<unsigned>(a.heads))),
+        head(number - batch * a.heads),
+        pair(number),
+        tile(0) {}
 
   // Of the first number in tensors of `rows` vectors a sample.
   __device__ int64_t start(const Attention& a, int64_t rows) const {

@@ -1,10 +1,10 @@
-// Factors of products as attention_cluster_block.cuh has them in registers, and results on their
+// Factors of products as attention_group_block.cuh has them in registers, and results on their
 // way out: 16 numbers of 16 rows at a time. Private to this folder.
 #pragma once
 
 #include "sigma1/backend/cuda/attention_mma.cuh"
 
-namespace sigma1::cuda::cluster_grad {
+namespace sigma1::cuda::group_grad {
 
 // A lane's part of 16×16 numbers that rows are multiplied by.
 struct Piece {
@@ -72,4 +72,4 @@ __device__ __noinline__ inline void store_tile(View to, int64_t place, int64_t e
   }
 }
 
-}  // namespace sigma1::cuda::cluster_grad
+}  // namespace sigma1::cuda::group_grad

@@ -1,23 +1,18 @@
-// A block of a cluster that has one head of one sample, for the gradients of attention with
-// relative positions: what it has in shared memory, and the steps of its work. See
-// attention_cluster_grad.cu. Private to this folder.
+// A block of a group that has one head of one sample, for the gradients of attention with relative
+// positions: what it has in shared memory, and the steps of its work. See attention_group_grad.cu.
+// Private to this folder.
 #pragma once
 
-#include <cooperative_groups.h>
-
-#include "sigma1/backend/cuda/attention_cluster_pieces.cuh"
+#include "sigma1/backend/cuda/attention_group_pieces.cuh"
+#include "sigma1/backend/cuda/attention_group_rooms.cuh"
 #include "sigma1/backend/cuda/attention_row_stats.cuh"
 
-namespace sigma1::cuda::cluster_grad {
+namespace sigma1::cuda::group_grad {
 
-inline constexpr int kMostTiles = 16;          // of a sequence
-inline constexpr int kUnits = kMostTiles + 1;  // of a block
 inline constexpr int kBlockThreads = kUnits * 32;
 inline constexpr int kSkewStride = kMostTiles * kOwned + 4;  // few rows a bank, straight and skewed
 inline constexpr int kPieceStride = kOwned + 8;  // rows that are read at once, all banks
 inline constexpr int kStatsStride = kOwned + 2;  // likewise, of four units that follow each other
-
-enum Columns { kOfKeys, kOfValues, kOfDistances, kKinds };
 
 // Shared memory of a block. Its units' own pieces lie where nobody needs products by distance any
 // more.
@@ -36,9 +31,9 @@ struct Room {
     float skew[2][kOwned][kSkewStride];
     Pieces own;
   };
-  uint4 received[kKinds][kUnits][32];  // transposed, as Block::slot says
+  Parcel received;
   float4 stats[2][kMostTiles][kStatsStride];
-  float inverses[kMostTiles];  // powers of two that gradients of logits are to be multiplied by
+  float inverses[2];  // of the block's queries, as of its parcel
 };
 
 struct Outputs {
@@ -49,8 +44,9 @@ template <class Size>
 struct Block {
   const Attention& a;
   Room<Size>& room;
+  Parcel* parcels;  // of the group
   Pair at;
-  int blocks = static_cast<int>(gridDim.y);                              // of the cluster
+  int blocks = static_cast<int>(gridDim.y);                              // of the group
   int near = static_cast<int>(blockIdx.y), far = 2 * blocks - 1 - near;  // its tiles
   int tiles;                                                             // of the sequence
   // The warp's unit, those of the far tile first.
@@ -60,10 +56,11 @@ struct Block {
   int row = is_near ? near : far, column = part - first, distance = row - column;
   bool exists;
 
-  __device__ Block(const Attention& of, void* shared)
+  __device__ Block(const Attention& of, void* shared, Parcel* of_group, int pair)
       : a(of),
         room(*static_cast<Room<Size>*>(shared)),
-        at(of),
+        parcels(of_group),
+        at(of, pair),
         tiles(static_cast<int>(of.tq + kOwned - 1) / kOwned),
         exists(row < tiles && column <= row) {}
 
@@ -178,8 +175,7 @@ struct Block {
   }
   // A transposed piece of the warp's queries, to whom the tile of columns belongs.
   __device__ void send(Columns kind, int tile, const Piece& piece) const {
-    uint4* to = &room.received[kind][slot(tile, row)][lane_of_warp()];
-    *cooperative_groups::cluster_group::map_shared_rank(to, owner(tile)) = piece.words();
+    parcels[owner(tile)].pieces[kind][slot(tile, row)][lane_of_warp()] = piece.words();
   }
   // Probabilities and gradients of logits, to where they are needed.
   __device__ void share_weights(Tiles<2>& scores, Tiles<2>& dscores) const {
@@ -191,9 +187,9 @@ struct Block {
     send(kOfKeys, column, transposed(dweights));
     room.own.by_key[part][lane_of_warp()] = Piece(dweights).words();
     keep_by_distance(dweights);
-    if (column > 0 || lane_of_warp() >= blocks) return;
-    float* inverse = &room.inverses[row];
-    *cooperative_groups::cluster_group::map_shared_rank(inverse, lane_of_warp()) = power.inverse;
+    if (column > 0) return;
+    if (lane_of_warp() == 0) room.inverses[is_near] = power.inverse;
+    if (lane_of_warp() < blocks) parcels[lane_of_warp()].inverses[row] = power.inverse;
   }
   // Once all units have filled them up.
   __device__ void share_distances() const {
@@ -212,8 +208,29 @@ struct Block {
                scaled(sums[1]));
   }
 
+  // By a warp that has no share of the sums, which so have time to be computed meanwhile.
+  __device__ bool is_messenger() const { return part == kUnits - 1; }
+  __device__ void fetch_parcel(Meeting& meeting) const {
+    if (lane_of_warp() == 0) meeting.attend(near, blocks);
+    __syncwarp();
+    const Parcel& from = parcels[near];
+    auto copy_piece = [&](Columns kind, int unit) {
+      copy_16_async(&room.received.pieces[kind][unit][lane_of_warp()],
+                    &from.pieces[kind][unit][lane_of_warp()]);
+    };
+#pragma unroll 4
+    for (int unit = 0; unit <= 2 * blocks; ++unit) {
+      for (Columns kind : {kOfKeys, kOfValues, kOfDistances}) copy_piece(kind, unit);
+    }
+    constexpr int kEach = 4;
+    int first = lane_of_warp() * kEach;
+    if (first < kMostTiles) copy_16_async(&room.received.inverses[first], &from.inverses[first]);
+    commit_copies();
+  }
+
   // What a warp has of sums: 16 numbers of the rows of one of the block's tiles.
   static constexpr int kShares = Size::kHead / kOwned;
+  static_assert(4 * kShares < kUnits);
   __device__ bool has_share(int tile, int x) const { return tile < tiles && x < a.d; }
   __device__ int tile_of_share() const { return part / kShares % 2 == 0 ? far : near; }
   __device__ int x_of_share() const { return part % kShares * kOwned; }
@@ -231,7 +248,7 @@ struct Block {
     }
 #pragma unroll
     for (int n = 0; n < 8; ++n) of_keys[n / 4][n % 4] += of_distances[n / 4][n % 4];
-    store(to, tile, x, of_keys, room.inverses[tile]);
+    store(to, tile, x, of_keys, room.inverses[tile == near]);
   }
   // Half of the warps have gradients of values, the others those of keys and distances, which are
   // sums of the same queries.
@@ -239,7 +256,7 @@ struct Block {
     int tile = tile_of_share(), x = x_of_share();
     if (part >= 4 * kShares || !has_share(tile, x)) return;
     auto received = [&](Columns kind, int n) {
-      return Piece(room.received[kind][slot(tile, n)][lane_of_warp()]);
+      return Piece(room.received.pieces[kind][slot(tile, n)][lane_of_warp()]);
     };
     Tiles<2> sums = {}, of_distances = {};
     if (part < 2 * kShares) {
@@ -255,7 +272,7 @@ struct Block {
       Tiles<2> by_key = {}, by_distance = {};
       rows.add(received(kOfKeys, n), by_key);
       rows.add(received(kOfDistances, n), by_distance);
-      float inverse = room.inverses[n];
+      float inverse = room.received.inverses[n];
 #pragma unroll
       for (int k = 0; k < 8; ++k) {
         sums[k / 4][k % 4] += inverse * by_key[k / 4][k % 4];
@@ -267,4 +284,4 @@ struct Block {
   }
 };
 
-}  // namespace sigma1::cuda::cluster_grad
+}  // namespace sigma1::cuda::group_grad
