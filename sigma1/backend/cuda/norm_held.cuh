@@ -19,7 +19,8 @@ struct RowTeam {
   __device__ static int thread() { return static_cast<int>(threadIdx.x) % kThreads; }
   __device__ static int row() { return static_cast<int>(threadIdx.x) / kThreads; }
   // The first of the eight columns of a thread's pack.
-  __device__ static int column(int pack) { return 8 * (pack * kThreads + thread()); }
+  __device__ static int column(int pack) { return 8 * thread() + from_first(pack); }
+  __device__ static constexpr int from_first(int pack) { return 8 * pack * kThreads; }
 
   // Each value becomes its sum over the team.
   template <int kCount>
