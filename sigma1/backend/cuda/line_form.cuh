@@ -75,6 +75,7 @@ class FormLine : LineSteps<kType, Warps, kPacks> {
     read_vector(w, step.w, Steps::kOnes);
     read_vector(c, step.c, 0);
     const NormRow norm = this->moments(step, inputs_[0]);
+    if (!step.centred) Team::meet();  // the next row's only sum has the same place
 #pragma unroll
     for (int i = 0; i < kPacks; ++i) {
       Eight y = inputs_[0][i].numbers();
@@ -101,7 +102,7 @@ class FormLine : LineSteps<kType, Warps, kPacks> {
       dxhat[i] = this->find_dxhat(norm, i, inputs_[0][i], w[i], x[i], sums);
     }
     this->keep_codes(x);
-    Team::sum(sums);
+    Team::template sum_at<2>(sums);
     const typename Steps::GradientRow gradient(step, norm, sums, code_.share);
 #pragma unroll
     for (int i = 0; i < kPacks; ++i) finish(i, gradient.dx(dxhat[i], x[i]), room);

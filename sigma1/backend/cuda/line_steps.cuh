@@ -89,7 +89,7 @@ class LineSteps {
 #pragma unroll
         for (float each : x.at) mean += each;
       }
-      mean = Team::sum(mean) * code_.share;
+      mean = Team::template sum_at<0>(mean) * code_.share;
       keep_codes(row);
     }
     // Around the mean rather than E[x²] − μ², which loses digits.
@@ -101,7 +101,7 @@ class LineSteps {
       for (float each : x.at) square += (each - shift) * (each - shift);
     }
     keep_codes(row);
-    return {mean, rsqrtf(Team::sum(square) * code_.share + norm.eps)};
+    return {mean, rsqrtf(Team::template sum_at<1>(square) * code_.share + norm.eps)};
   }
 
   // The gradient with respect to the rows, in two halves: dx̂ of all packs with their parts of two

@@ -161,7 +161,7 @@ class SummedLine : LineSteps<kType, Warps, kPacks, LineSums<Warps, kPacks>> {
     }
     ask(0, kX, Team::kRows);
     this->keep_codes(x);
-    Team::sum(sums);
+    Team::template sum_at<2>(sums);
     const typename Steps::GradientRow gradient(step, norm, sums, code_.share);
     if constexpr (kAfter > 0) stage_.template wait<kLater>();
 #pragma unroll
