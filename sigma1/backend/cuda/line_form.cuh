@@ -76,13 +76,15 @@ class FormLine : LineSteps<kType, Warps, kPacks> {
     read_vector(c, step.c, 0);
     const NormRow norm = this->moments(step, inputs_[0]);
     if (!step.centred) Team::meet();  // the next row's only sum has the same place
+    const float shift = -norm.mean * norm.inverse_scale;
 #pragma unroll
     for (int i = 0; i < kPacks; ++i) {
       Eight y = inputs_[0][i].numbers();
       const Eight weights = w[i].numbers(), biases = c[i].numbers();
 #pragma unroll
       for (int k = 0; k < 8; ++k) {
-        y.at[k] = step.factor * fmaf(norm.xhat(y.at[k]), weights.at[k], biases.at[k]);
+        const float xhat = fmaf(y.at[k], norm.inverse_scale, shift);
+        y.at[k] = step.factor * fmaf(xhat, weights.at[k], biases.at[k]);
       }
       finish(i, y, room);
     }
