@@ -59,7 +59,7 @@ LongCode without_scales(const LongCode& code) {
 }
 
 template <bool linear, size_t most>
-void launch_code(const Code<most>& code, const Buffer& out, float* sums) {
+int64_t launch_code(const Code<most>& code, const Buffer& out, float* sums) {
   constexpr int64_t kSmallestWide = 1 << 22, kLargestWide = int64_t{1} << 40;
   int64_t size = code.out.view.count;
   bool can_pack = packs(code);
@@ -68,7 +68,8 @@ void launch_code(const Code<most>& code, const Buffer& out, float* sums) {
     SquareTarget to(out, sums);
     auto kernel =
         sums ? interpret_squares<linear, most, true> : interpret_squares<linear, most, false>;
-    return launch_kernel("pointwise", kernel, {turn_blocks(to.rows, to.width), kThreads}, code, to);
+    launch_kernel("pointwise", kernel, {turn_blocks(to.rows, to.width), kThreads}, code, to);
+    return SquareSums::parts(to.rows);
   }
   if (can_pack && size >= kSmallestWide && size <= kLargestWide) {
     constexpr int64_t kOfBlock = 4 * kWideStride;
@@ -78,15 +79,17 @@ void launch_code(const Code<most>& code, const Buffer& out, float* sums) {
     launch_kernel("pointwise", interpret<linear, most>, {blocks_for_fours(size), kThreads}, code);
   }
   if (out.turned) turn(out);
+  return 0;
 }
 
-// `sums`: where sums of the result's columns go, before it is rounded.
-void launch_code(const LongCode& code, const Buffer& out, float* sums = nullptr) {
+// `sums`: where sums of the result's columns go, before it is rounded. Gives how many parts of each
+// are there, SquareSums::parts at most.
+int64_t launch_code(const LongCode& code, const Buffer& out, float* sums = nullptr) {
   if (!is_linear(code)) return launch_code<false>(code, out, sums);
   LongCode shorter = without_scales(code);
   if (shorter.count > 1) return launch_code<true>(shorter, out, sums);
-  if (run_known(shorter.instructions[0], code.out, out, sums)) return;
-  launch_code<true>(Code<1>{{shorter.instructions[0]}, 1, code.out}, out, sums);
+  if (auto parts = run_known(shorter.instructions[0], code.out, out, sums)) return *parts;
+  return launch_code<true>(Code<1>{{shorter.instructions[0]}, 1, code.out}, out, sums);
 }
 
 // A sum of more terms than one kernel takes, by way of fp32 numbers in the workspace.
@@ -169,9 +172,9 @@ void PointwiseChain::run(uint64_t step) {
   }
   const Buffer& out = steps_.back().launch.out();
   builder.code.out = output_of(steps_.back().launch);
-  launch_code(builder.code, out, sum_ ? partials_ : nullptr);
+  int64_t parts = launch_code(builder.code, out, sum_ ? partials_ : nullptr);
   if (!sum_) return;
-  int64_t width = out.shape.back(), parts = SquareSums::parts(out.count() / width);
+  int64_t width = out.shape.back();
   float factor = sum_->launch.factor() / beyond_sum;
   PartialSums sums{partials_, parts, width, width, output_of(sum_->launch), factor};
   add_parts({&sums, 1});

@@ -2,6 +2,7 @@
 
 #include "sigma1/backend/cuda/launch.cuh"
 #include "sigma1/backend/cuda/square_sums.cuh"
+#include "sigma1/backend/cuda/tall_tile.cuh"
 
 namespace sigma1::cuda {
 namespace {
@@ -25,90 +26,75 @@ struct Scaled {
   __device__ static float apply(float x, float, const Parameters& p) { return p.factor * x; }
 };
 
+// Of a multiprocessor: those with two tensors have twice as many numbers under way.
+template <class Op>
+constexpr int kBlocksAtOnce = Op::kBinary ? 3 : 4;
+
 struct Known {
   const void *x, *y;
   void* out;
   Parameters parameters;
 };
 
-// Four neighbours of four rows, from number `first` on.
-template <Type kType>
+// Eight neighbours of each of four rows, from number `first` on.
+template <Type kIn>
 struct FourRows {
-  using Codes = EightCodes<kType>;
-  static constexpr int kWords = Codes::kWords / 2;  // of a row
-  Codes two[2];                                     // rows at a time
+  EightCodes<kIn> of[4];
 
-  __device__ static FourRows read(const void* from, int64_t first, int64_t width) {
-    FourRows rows;
-    const auto* at = static_cast<const std::byte*>(from) + first * Codes::kBytes;
+  __device__ FourRows(const void* from, int64_t first, int64_t width, bool inside) {
 #pragma unroll
-    for (int r = 0; r < 4; ++r, at += width * Codes::kBytes) {
-      uint2 words = *reinterpret_cast<const uint2*>(at);
-      rows.two[r / 2].words[r % 2 * kWords] = words.x;
-      rows.two[r / 2].words[r % 2 * kWords + 1] = words.y;
-    }
-    return rows;
-  }
-  __device__ void write(void* to, int64_t first, int64_t width) const {
-    auto* at = static_cast<std::byte*>(to) + first * Codes::kBytes;
-#pragma unroll
-    for (int r = 0; r < 4; ++r, at += width * Codes::kBytes) {
-      const uint32_t* words = two[r / 2].words + r % 2 * kWords;
-      if constexpr (kWords == 1) {
-        *reinterpret_cast<uint32_t*>(at) = words[0];
-      } else {
-        *reinterpret_cast<uint2*>(at) = {words[0], words[1]};
-      }
+    for (int r = 0; r < 4; ++r) {
+      const uint4 four = load_16(static_cast<const uint16_t*>(from) + first + r * width, inside);
+      of[r] = {four.x, four.y, four.z, four.w};
     }
   }
 };
 
-// As interpret_squares.
 template <class Op, Type kIn, Type kOut, bool sums>
-__global__ void __launch_bounds__(kThreads, 4)
-    run_squares(const __grid_constant__ Known known, SquareTarget to) {
+__global__ void __launch_bounds__(kThreads, kBlocksAtOnce<Op>)
+    run_tiles(const __grid_constant__ Known known, SquareTarget to) {
   constexpr bool kNarrow = EightCodes<kOut>::kWords == 2;
-  __shared__ TurnRoom room;
-  __shared__ SquareSums columns;
-  int64_t row = TurnRoom::first_row() + TurnRoom::row();
-  int64_t column = TurnRoom::first_column() + TurnRoom::column();
-  Four sum{};
-  if (row < to.rows && column < to.width) {
-    int64_t first = row * to.width + column;
-    auto x = FourRows<kIn>::read(known.x, first, to.width), y = x;
-    if constexpr (Op::kBinary) y = FourRows<kIn>::read(known.y, first, to.width);
-    FourRows<kOut> codes;
+  __shared__ TurnedTile tile;
+  __shared__ TileSums columns;
+  const int64_t row = TallTile::first_row() + 4 * TallTile::four();
+  const int64_t column = TallTile::first_column() + TallTile::column();
+  const int64_t first = row * to.width + column;
+  const bool inside = row < to.rows && column < to.width;
+  const FourRows<kIn> x(known.x, first, to.width, inside);
+  const FourRows<kIn> y(known.y, first, to.width, inside && Op::kBinary);
+  __syncwarp();  // the compiler moves no read behind it: all are under way before one is used
+  Eight sum{};
+  if (inside) {
+    uint32_t words[4][2];
 #pragma unroll
-    for (int half = 0; half < 2; ++half) {
-      Eight numbers = x.two[half].numbers(), others = y.two[half].numbers();
+    for (int r = 0; r < 4; ++r) {
+      Eight numbers = x.of[r].numbers();
+      const Eight others = Op::kBinary ? y.of[r].numbers() : numbers;
 #pragma unroll
       for (int k = 0; k < 8; ++k) {
         numbers.at[k] = Op::apply(numbers.at[k], others.at[k], known.parameters);
+        if constexpr (sums) sum.at[k] += numbers.at[k];
       }
-      codes.two[half] = EightCodes<kOut>::of(numbers, kNarrow);
-      if constexpr (sums) {
-#pragma unroll
-        for (int k = 0; k < 4; ++k) sum.at[k] += numbers.at[k] + numbers.at[4 + k];
-      }
+      const auto codes = EightCodes<kOut>::of(numbers, kNarrow);
+      codes.write(known.out, first + r * to.width);
+      words[r][0] = codes.words[0];
+      words[r][1] = codes.words[1];
     }
-    codes.write(known.out, first, to.width);
     if constexpr (kNarrow) {
-      uint32_t words[4] = {codes.two[0].words[0], codes.two[0].words[1], codes.two[1].words[0],
-                           codes.two[1].words[1]};
-      if (to.turned) room.put(words);
+      if (to.turned) tile.put(words);
     }
   }
   if constexpr (sums) columns.put(sum);
   if (!sums && !to.turned) return;
   __syncthreads();
-  if (to.turned) room.take(to.turned, to.rows, to.width);
+  if (to.turned) tile.take(to.turned, to.rows, to.width);
   if constexpr (sums) columns.take(to.partials, to.width);
 }
 
 template <class Op, Type kIn, Type kOut>
 void launch(const Known& known, const SquareTarget& to) {
-  auto kernel = to.partials ? run_squares<Op, kIn, kOut, true> : run_squares<Op, kIn, kOut, false>;
-  launch_kernel("pointwise", kernel, {turn_blocks(to.rows, to.width), kThreads}, known, to);
+  auto kernel = to.partials ? run_tiles<Op, kIn, kOut, true> : run_tiles<Op, kIn, kOut, false>;
+  launch_kernel("pointwise", kernel, {TallTile::blocks(to.rows, to.width), kThreads}, known, to);
 }
 
 // Activations go forward as E4M3, gradients back as E5M2.
@@ -151,25 +137,29 @@ bool run_opcode(Opcode opcode, Type out, const Known& known, const SquareTarget&
 // A tensor of 16 bits, as large as the result.
 bool is_known(const Operand& operand, const Output& to) {
   const View& view = operand.input.view;
-  return operand.instruction == Operand::kLoaded && operand.input.packs && view.scale == nullptr &&
+  return operand.instruction == Operand::kLoaded && packs_eight(view, 8) && view.scale == nullptr &&
          view.count == to.view.count && (view.type == Type::fp16 || view.type == Type::bf16);
 }
 
 }  // namespace
 
-bool run_known(const Instruction& only, const Output& to, const Buffer& out, float* sums) {
+std::optional<int64_t> run_known(const Instruction& only, const Output& to, const Buffer& out,
+                                 float* sums) {
   constexpr int64_t kFewest = 1 << 20;
   const View& x = only.x.input.view;
   bool is_binary = only.y.instruction != Operand::kNone;
-  if (to.view.count < kFewest || !is_known(only.x, to)) return false;
-  if (is_binary && (!is_known(only.y, to) || only.y.input.view.type != x.type)) return false;
+  if (to.view.count < kFewest || !is_known(only.x, to)) return {};
+  if (is_binary && (!is_known(only.y, to) || only.y.input.view.type != x.type)) return {};
   bool is_narrow = to.view.type == Type::e4m3 || to.view.type == Type::e5m2;
-  if (!to.packs || to.stochastic || to.view.saturates != is_narrow) return false;
-  SquareTarget squares(out, sums);
-  if (squares.rows % 16 != 0 || squares.width % 16 != 0) return false;
+  if (!packs_eight(to.view, 8) || to.stochastic || to.view.saturates != is_narrow) return {};
+  SquareTarget tiles(out, sums);
+  if (tiles.rows % 16 != 0 || tiles.width % 16 != 0) return {};
   Known known{x.data, is_binary ? only.y.input.view.data : nullptr, to.view.data, only.parameters};
-  return x.type == Type::fp16 ? run_opcode<Type::fp16>(only.opcode, to.view.type, known, squares)
-                              : run_opcode<Type::bf16>(only.opcode, to.view.type, known, squares);
+  bool runs = x.type == Type::fp16
+                  ? run_opcode<Type::fp16>(only.opcode, to.view.type, known, tiles)
+                  : run_opcode<Type::bf16>(only.opcode, to.view.type, known, tiles);
+  if (!runs) return {};
+  return TallTile::down(tiles.rows);
 }
 
 }  // namespace sigma1::cuda

@@ -12,7 +12,7 @@ namespace {
 
 template <class Line>
 LineShape shape_of() {
-  return {line_chain_kernel<Line>, Line::Team::kRows, kLineThreads};
+  return {line_chain_kernel<Line>, Line::Team::kRows, kLineThreads, kTurnBytes<Line::kStride>};
 }
 
 // As few warps to a row as its registers allow: the fewer wait for each other.
@@ -90,7 +90,7 @@ struct LineChain::Ready {
     } else {
       blocks = cut_for_sums(code, shape);
       auto sums_bytes = sizeof(float) * kLineSums * static_cast<size_t>(code.width);
-      shared_bytes = std::max(shared_bytes, sums_bytes);
+      shared_bytes = shape.own_bytes + std::max(shared_bytes, sums_bytes);
     }
     if (shared_bytes > 0) allow_most_shared(shape.kernel, "line chain: shared memory");
   }
@@ -117,8 +117,7 @@ struct LineChain::Ready {
     if (code.rows % 16 != 0 || code.width % 16 != 0) {
       throw Bug("cuda: no [{}, {}] is turned", code.rows, code.width);
     }
-    code.turned_stride = code.width / 4 + 1;
-    shared_bytes = size_t{4} * kTurnedLines * static_cast<size_t>(code.turned_stride);
+    shared_bytes = shape.turn_bytes;
   }
 };
 

@@ -68,7 +68,13 @@ void find_form(LinePlan& plan) {
   if (form.norm == LineOp::pointwise) return;
   plan.form = form;
   code.casts = finder.casts;
+  code.share = 1 / static_cast<float>(code.width);
   std::ranges::copy(finder.inputs, code.form_inputs);
+  for (LineStep& step : code.steps) {
+    step.of_current = step.factor;
+    step.of_other = step.opcode == Opcode::add ? step.factor : step.second;
+    if (step.y == kLineCurrent) std::swap(step.of_current, step.of_other);
+  }
 }
 
 bool has_form(const LinePlan& plan) {

@@ -28,6 +28,7 @@ template <Type kType, int kWarps, int kPacks>
 class Line {
  public:
   using Team = LineTeam<kWarps>;
+  static constexpr int kStride = kTurnStride<Team, kPacks>;
   static constexpr int kBlocks = kType == Type::fp32 ? 1 : 2;  // of a multiprocessor
 
   __device__ Line(const LineCode& code, int64_t row) : code_(code), row_(row) {
@@ -248,15 +249,15 @@ template <class Line>
 __global__ void __launch_bounds__(kLineThreads, Line::kBlocks)
     line_chain_kernel(const __grid_constant__ LineCode code) {
   using Team = Line::Team;
-  extern __shared__ uint32_t turn_room[];
+  extern __shared__ __align__(16) uint32_t turn_room[];
   const int64_t first = int64_t{blockIdx.x} * code.rows_of_block;
 #pragma unroll 1
   for (int i = Team::row(); i < code.rows_of_block && first + i < code.rows; i += Team::kRows) {
-    Line(code, first + i).run(turn_room + i * code.turned_stride);
+    Line(code, first + i).run(turn_room + turn_place(i, Line::kStride));
   }
   if (code.turned == nullptr) return;
   __syncthreads();
-  write_turned<kLineThreads>(code, turn_room, first);
+  write_turned<kLineThreads, Line::kStride>(code, turn_room, first);
 }
 
 }  // namespace sigma1::cuda

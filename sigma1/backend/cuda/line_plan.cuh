@@ -40,12 +40,13 @@ struct LineStep {
   float factor = 1, multiplier = 1, second = 1;
   bool centred = false;
   float eps = 0;
-  View w{}, c{};                     // of a norm, without data where it has none
-  int x = kLineNone, y = kLineNone;  // y: or dy; the gradient's x is in the first slot
-  int refills[kLineSlots] = {};      // the input that a slot gets after the step, or kLineNone
-  bool ends = false;                 // an op: its result is rounded
-  bool is_last = false;              // nobody reads the result here
-  bool is_summed = false;            // the result, over all rows
+  View w{}, c{};                       // of a norm, without data where it has none
+  float of_current = 1, of_other = 1;  // of a form's sum: what the last step left, and the input
+  int x = kLineNone, y = kLineNone;    // y: or dy; the gradient's x is in the first slot
+  int refills[kLineSlots] = {};        // the input that a slot gets after the step, or kLineNone
+  bool ends = false;                   // an op: its result is rounded
+  bool is_last = false;                // nobody reads the result here
+  bool is_summed = false;              // the result, over all rows
   LineResult out;
 };
 
@@ -75,6 +76,7 @@ struct LineCode {
   LineInput inputs[kMostLineInputs];
   LineInput form_inputs[kMostFormInputs];  // what is summed up, a gradient's x, what is added
   bool casts = false;                      // a form's last step does
+  float share = 0;                         // of a form's row that a number is: 1/width
   int first_inputs[kLineSlots] = {};       // that the slots begin with, or kLineNone
   int step_count = 0, input_count = 0;
   int width = 0;
@@ -82,14 +84,15 @@ struct LineCode {
   int longer_blocks = 0;  // the first, where there are sums: a turn more, or a row of each team
   int64_t rows = 0;
   uint8_t* turned = nullptr;  // of the result that is wanted in both orientations
-  int turned_stride = 0;      // words of a row in shared memory: odd
   float* sums = nullptr;      // [blocks, kLineSums, width], where there are sums
 };
 
 struct LineShape {
   void (*kernel)(LineCode);
   int teams, threads;      // of a block
+  size_t turn_bytes;       // of shared memory, where a result is wanted in both orientations
   int blocks_at_once = 1;  // of a multiprocessor
+  size_t own_bytes = 0;    // of shared memory, before what is turned
 };
 
 struct LinePlan {

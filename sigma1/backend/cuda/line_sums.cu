@@ -64,25 +64,25 @@ struct SumPlanner {
 };
 
 // Few packs to a thread, since each has three sums. But a warp alone with a row waits for no other,
-// and where three packs do, its lanes are all busy: small blocks leave it the registers.
+// and where three packs do, its lanes are all busy.
 template <Type kType>
 LineShape shape_of(const LinePlan& plan) {
-  auto with_size = [&]<class Team, int kPacks>() {
+  auto with_size = [&]<int kWarps, int kPacks>() {
     LineShape result{};
     with_form(plan.form, [&]<LineForm kForm>() {
       if constexpr (kForm.norm == LineOp::norm_grad) {
-        using Line = FormLine<kType, Team, kPacks, kForm.before, kForm.norm, kForm.after,
-                              LineSums<Team, kPacks>>;
-        result = {line_sums_kernel<Line>, Team::kRows, Team::kBlockThreads, Line::kBlocks};
+        using Line = SummedLine<kType, LineTeam<kWarps>, kPacks, kForm.before, kForm.after>;
+        result = {line_sums_kernel<Line>,    Line::Team::kRows, kLineThreads,
+                  kTurnBytes<Line::kStride>, Line::kBlocks,     sizeof(typename Line::Room)};
       }
     });
     return result;
   };
   int width = plan.code.width;
-  if (width <= 768) return with_size.template operator()<RowTeam<1, 4>, 3>();
-  if (width <= 1024) return with_size.template operator()<LineTeam<2>, 2>();
-  if (width <= 2048) return with_size.template operator()<LineTeam<4>, 2>();
-  return with_size.template operator()<LineTeam<8>, 2>();
+  if (width <= 768) return with_size.template operator()<1, 3>();
+  if (width <= 1024) return with_size.template operator()<2, 2>();
+  if (width <= 2048) return with_size.template operator()<4, 2>();
+  return with_size.template operator()<8, 2>();
 }
 
 }  // namespace

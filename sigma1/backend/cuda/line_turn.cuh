@@ -6,13 +6,22 @@
 
 namespace sigma1::cuda {
 
-// Eight codes of a row in shared memory. Half of a warp's lanes begin with their second word: then
-// all are in different banks.
+// Words of a row that a team's threads have in so many packs of eight codes.
+template <class Team, int kPacks>
+inline constexpr int kTurnStride = 2 * kPacks* Team::kThreads;
+
+// Where a block's row begins, in words, and where all of them end. The second 16 are half of all
+// banks further, so that threads of both halves read from different ones.
+__host__ __device__ constexpr int turn_place(int row, int stride) {
+  return row * stride + row / 16 * 16;
+}
+
+template <int kStride>
+inline constexpr size_t kTurnBytes = sizeof(uint32_t) * turn_place(kTurnedLines, kStride);
+
+// Eight codes of a row.
 __device__ inline void put_for_turn(uint32_t* row, int column, uint32_t low, uint32_t high) {
-  const bool second_first = threadIdx.x % 32 >= 16;
-  uint32_t* to = row + column / 4;
-  to[second_first ? 1 : 0] = second_first ? high : low;
-  to[second_first ? 0 : 1] = second_first ? low : high;
+  *reinterpret_cast<uint2*>(row + column / 4) = {low, high};
 }
 
 // Four words, of one row each, become those of their four columns.
@@ -28,13 +37,14 @@ __device__ inline void turn_words(uint32_t (&words)[4]) {
 }
 
 // Of the block's rows, which begin at `first`. A thread has 16 rows of four columns, its neighbour
-// the next 16: together they fill sectors, and since rows are an odd number of words apart, a
-// warp's words are in different banks. The rows that are there are a multiple of 16.
-template <int kThreadsOfBlock>
+// the next 16: together they fill sectors. The rows that are there are a multiple of 16.
+template <int kThreadsOfBlock, int kStride>
 __device__ void write_turned(const LineCode& code, const uint32_t* room, int64_t first) {
-  static_assert(kTurnedLines == 32);
+  static_assert(kTurnedLines == 32 && kStride % 2 == 0);
   const int half = static_cast<int>(threadIdx.x) % 2 * 16;
   if (first + half >= code.rows) return;
+  room += turn_place(half, kStride);
+#pragma unroll 1
   for (int word = static_cast<int>(threadIdx.x) / 2; word < code.width / 4;
        word += kThreadsOfBlock / 2) {
     uint32_t columns[4][4];
@@ -43,7 +53,7 @@ __device__ void write_turned(const LineCode& code, const uint32_t* room, int64_t
       uint32_t words[4];
 #pragma unroll
       for (int k = 0; k < 4; ++k) {
-        words[k] = room[(half + four * 4 + k) * code.turned_stride + word];
+        words[k] = room[(four * 4 + k) * kStride + word];
       }
       turn_words(words);
 #pragma unroll

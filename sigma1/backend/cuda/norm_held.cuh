@@ -19,11 +19,18 @@ struct RowTeam {
   __device__ static int thread() { return static_cast<int>(threadIdx.x) % kThreads; }
   __device__ static int row() { return static_cast<int>(threadIdx.x) / kThreads; }
   // The first of the eight columns of a thread's pack.
-  __device__ static int column(int pack) { return 8 * (pack * kThreads + thread()); }
+  __device__ static int column(int pack) { return 8 * thread() + from_first(pack); }
+  __device__ static constexpr int from_first(int pack) { return 8 * pack * kThreads; }
 
   // Each value becomes its sum over the team.
   template <int kCount>
   __device__ static void sum(float (&values)[kCount]) {
+    meet();  // a call before this one may still be read
+    sum_at<0>(values);
+  }
+  // The same, where the call before this one was for another place, or the team has met since.
+  template <int kPlace, int kCount>
+  __device__ static void sum_at(float (&values)[kCount]) {
 #pragma unroll
     for (int step = 16; step > 0; step /= 2) {
 #pragma unroll
@@ -32,12 +39,11 @@ struct RowTeam {
     if constexpr (kWarps > 1) {
       __shared__ float of_teams[kTeams][kCount][kWarps];
       float(&of_warps)[kCount][kWarps] = of_teams[row()];
-      wait();  // a call before this one may still be read
 #pragma unroll
       for (int i = 0; i < kCount; ++i) {
         if (threadIdx.x % 32 == 0) of_warps[i][thread() / 32] = values[i];
       }
-      wait();
+      meet();
 #pragma unroll
       for (int i = 0; i < kCount; ++i) {
         values[i] = of_warps[i][0];
@@ -51,11 +57,18 @@ struct RowTeam {
     sum(values);
     return values[0];
   }
+  template <int kPlace>
+  __device__ static float sum_at(float value) {
+    float values[1] = {value};
+    sum_at<kPlace>(values);
+    return values[0];
+  }
 
- private:
   // For the team alone: others may have fewer rows. Barrier 0 is the block's.
-  __device__ static void wait() {
-    asm volatile("bar.sync %0, %1;" ::"r"(1 + row()), "n"(kThreads) : "memory");
+  __device__ static void meet() {
+    if constexpr (kWarps > 1) {
+      asm volatile("bar.sync %0, %1;" ::"r"(1 + row()), "n"(kThreads) : "memory");
+    }
   }
 };
 
