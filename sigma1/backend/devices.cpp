@@ -43,9 +43,6 @@ constexpr Choice kChoices[] = {
     choice<&ProductChoices::sums, Sums::fast>("+fast-sums"),
     choice<&ProductChoices::sums, Sums::exact>("+exact-sums"),
     choice<&ProductChoices::tall_rows, true>("+tall-rows"),
-    choice<&ProductChoices::swapped_rows, 1>("+swapped-rows=1"),
-    choice<&ProductChoices::swapped_rows, 2>("+swapped-rows=2"),
-    choice<&ProductChoices::swapped_rows, 4>("+swapped-rows=4"),
 };
 
 // Takes the choices off the end of a name.

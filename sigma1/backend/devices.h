@@ -20,9 +20,6 @@ struct ProductChoices {
   // What is local to rows runs in blocks of 64 rows where those fit: on few multiprocessors, so
   // that other runs find some.
   bool tall_rows = false;
-  // Above 0, it runs with weights as the left factor of products, in clusters of so many blocks: 1,
-  // 2 or 4.
-  int swapped_rows = 0;
 
   auto operator<=>(const ProductChoices&) const = default;
 };

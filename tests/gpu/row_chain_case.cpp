@@ -148,10 +148,9 @@ RowChainCase::Contents RowChainCase::contents_of(
   return contents;
 }
 
-RowChainCase::Contents RowChainCase::run(const std::vector<bool>& stored,
-                                         const cuda::RowForm& form) const {
+RowChainCase::Contents RowChainCase::run(const std::vector<bool>& stored, int rows_of_block) const {
   auto prepared = prepare(stored);
-  cuda::RowChain(prepared->steps, form).run(0);
+  cuda::RowChain(prepared->steps, rows_of_block).run(0);
   return contents_of(prepared->memory);
 }
 

@@ -44,7 +44,7 @@ class RowChainCase {
   std::unique_ptr<Prepared> prepare(const std::vector<bool>& stored,
                                     const std::vector<bool>& turned = {}) const;
   Contents contents_of(const std::vector<std::unique_ptr<Memory>>& memory) const;
-  Contents run(const std::vector<bool>& stored, const cuda::RowForm& form) const;
+  Contents run(const std::vector<bool>& stored, int rows_of_block) const;
 
   // One step by its own kernel, from what the chain stored; on the chain's device or another.
   std::vector<std::byte> run_alone(size_t step, const Contents& contents) const;

@@ -24,41 +24,33 @@ class CudaRowChain : public testing::Test {
   }
 };
 
-void expect_single_kernels(const RowChainCase& chain, const cuda::RowForm& form) {
-  SCOPED_TRACE(fmt::format("blocks of {} rows, clusters of {}", form.rows_of_block, form.cluster));
+void expect_single_kernels(const RowChainCase& chain, int rows_of_block) {
+  SCOPED_TRACE(fmt::format("blocks of {} rows", rows_of_block));
   size_t steps = chain.step_count();
-  auto contents = chain.run(std::vector<bool>(steps, true), form);
+  auto contents = chain.run(std::vector<bool>(steps, true), rows_of_block);
   for (size_t s = 0; s < steps; ++s) {
     SCOPED_TRACE(chain.step_name(s));
     const Buffer& out = chain.output(s);
     expect_close(decoded(out, contents[s]), decoded(out, chain.run_alone(s, contents)),
                  out.codec->cast().format);
   }
-  EXPECT_EQ(contents, chain.run(std::vector<bool>(steps, true), form)) << "again";
+  EXPECT_EQ(contents, chain.run(std::vector<bool>(steps, true), rows_of_block)) << "again";
 
   std::vector<bool> ends(steps);
   for (size_t s = 0; s < steps; ++s) ends[s] = !chain.is_used(s) || s % 3 == 0;
-  auto fewer = chain.run(ends, form);
+  auto fewer = chain.run(ends, rows_of_block);
   for (size_t s = 0; s < steps; ++s) {
     EXPECT_TRUE(!ends[s] || contents[s] == fewer[s]) << chain.step_name(s) << " of fewer";
   }
-}
-
-bool fits_swapped(const RowChainCase& chain) {
-  return cuda::fits_swapped_rows(chain.prepare(std::vector<bool>(chain.step_count()))->steps);
 }
 
 void expect_single_kernels(const RowChainCase& chain) {
   auto prepared = chain.prepare(std::vector<bool>(chain.step_count()));
   for (int rows_of_block : {16, 32, 64}) {
     if (cuda::fits_rows(prepared->steps, rows_of_block)) {
-      expect_single_kernels(chain, {rows_of_block});
+      expect_single_kernels(chain, rows_of_block);
     }
   }
-  EXPECT_TRUE(fits_swapped(chain));
-  for (int cluster : {1, 2, 4}) expect_single_kernels(chain, {16, cluster});
-  std::vector<bool> all(chain.step_count(), true);
-  EXPECT_EQ(chain.run(all, {16, 1}), chain.run(all, {16, 4})) << "by other clusters";
 }
 
 TEST_F(CudaRowChain, GoesForwardAsItsSteps) {
@@ -120,15 +112,6 @@ TEST_F(CudaRowChain, CastsToEightBits) {
   expect_single_kernels(c);
 }
 
-// The swapped form needs more room for narrow rows: what does not fit it is run without.
-TEST_F(CudaRowChain, SwapsWhatFits) {
-  RowChainCase c(cuda_device(), 18, "fp16");
-  size_t sum = c.rows(80);
-  for (int i = 0; i < 30; ++i) sum = c.apply(add_op, {c.rows(80), sum}, 0.75f);
-  EXPECT_FALSE(fits_swapped(c));
-  expect_single_kernels(c, {16, 2});
-}
-
 TEST_F(CudaRowChain, TakesWhatItsKernelCanDo) {
   auto is_local = [](RowChainCase& c) {
     auto prepared = c.prepare(std::vector<bool>(c.step_count(), false));
@@ -174,12 +157,12 @@ TEST_F(CudaRowChain, FitsWhatSharedMemoryHolds) {
   for (int i = 0; i < 6; ++i) terms.push_back(wide.rows(1024));
   wide.apply(add_op, terms);
   EXPECT_FALSE(fits(wide));
-  EXPECT_THROW(wide.run({true}, {16}), Bug);
+  EXPECT_THROW(wide.run({true}, 16), Bug);
   RowChainCase tall(cuda_device(), 16, "fp16");
   tall.apply(add_op, {tall.rows(1024), tall.rows(1024)});
   EXPECT_TRUE(fits(tall, 32));
   EXPECT_FALSE(fits(tall, 64));
-  EXPECT_THROW(tall.run({true}, {64}), Bug);
+  EXPECT_THROW(tall.run({true}, 64), Bug);
   // Weights that the chain computes cannot be streamed.
   RowChainCase own(cuda_device(), 32, "fp16");
   size_t square = own.apply(relu_op, {own.rows(32)});

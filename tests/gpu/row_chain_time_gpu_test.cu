@@ -18,9 +18,9 @@ constexpr int kLaunches = 20, kRuns = 10;
 // A chain with tensors of its own, as a graph of some launches in a stream of its own.
 class OneRun {
  public:
-  OneRun(const RowChainCase& c, const cuda::RowForm& form)
+  OneRun(const RowChainCase& c, int rows_of_block)
       : prepared_(c.prepare(std::vector<bool>(c.step_count(), true))),
-        chain_(prepared_->steps, form) {
+        chain_(prepared_->steps, rows_of_block) {
     chain_.run(0);  // kernels are loaded when first used
     cuda::Stream::of_thread().wait();
     check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "stream");
@@ -60,9 +60,9 @@ class OneRun {
 };
 
 // Microseconds until each of some runs side by side has had a launch, of many.
-double time_of(const RowChainCase& c, const cuda::RowForm& form, int runs) {
+double time_of(const RowChainCase& c, int rows_of_block, int runs) {
   std::deque<OneRun> all;
-  for (int i = 0; i < runs; ++i) all.emplace_back(c, form);
+  for (int i = 0; i < runs; ++i) all.emplace_back(c, rows_of_block);
   cudaStream_t stream = cuda::stream();
   cudaEvent_t begin = nullptr, end = nullptr;
   check(cudaEventCreate(&begin), "event");
@@ -90,10 +90,10 @@ TEST(CudaRowChainTime, IsPrinted) {
   RowChainCase forward = forward_chain(cuda_device(), sizes);
   RowChainCase backward = backward_chain(cuda_device(), sizes);
   for (int runs : {1, 2, 4}) {
-    for (cuda::RowForm form : {cuda::RowForm{16}, {32}, {64}, {16, 1}, {16, 2}, {16, 4}}) {
-      std::printf("%d side by side, %d rows, clusters of %d: forward %.2f us, backward %.2f us\n",
-                  runs, form.rows_of_block, form.cluster, time_of(forward, form, runs),
-                  time_of(backward, form, runs));
+    for (int rows_of_block : {16, 32, 64}) {
+      std::printf("%d side by side, %d rows: forward %.2f us, backward %.2f us\n", runs,
+                  rows_of_block, time_of(forward, rows_of_block, runs),
+                  time_of(backward, rows_of_block, runs));
     }
   }
 }

@@ -178,19 +178,6 @@ TEST_F(CudaSession, RoundsProductsOfFp32OnlyWhenAsked) {
   for (size_t i = 0; i < a.size(); ++i) EXPECT_NEAR(a[i], b[i], 2e-2) << "step " << i;
 }
 
-TEST_F(CudaSession, SwapsRowChainsWhenAsked) {
-  auto losses_on = [&](const Device& device) {
-    Session session(config("attention", "fp16"), corpus, device);
-    return losses(session, 20);
-  };
-  std::vector<double> plain = losses_on(cuda_device());
-  std::vector<double> swapped = losses_on(find_device("cuda+swapped-rows=1"));
-  EXPECT_NE(plain, swapped);
-  for (size_t i = 0; i < plain.size(); ++i) EXPECT_NEAR(plain[i], swapped[i], 2e-2) << i;
-  EXPECT_EQ(losses_on(find_device("cuda+swapped-rows=2")), swapped);
-  EXPECT_EQ(losses_on(find_device("cuda+swapped-rows=4")), swapped);
-}
-
 TEST_F(CudaSession, LearnsInTallBlocksAsOnTheCpu) {
   const Device& tall = find_device("cuda+tall-rows");
   for (const char* context : {"attention", "conv"}) {

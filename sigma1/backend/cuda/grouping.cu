@@ -104,8 +104,7 @@ class Advisor {
 std::unique_ptr<Chain> make_row_chain(std::vector<ChainStep> steps, const ProductChoices& choices) {
   constexpr int kTall = 64, kByNumber = 0;
   bool is_tall = choices.tall_rows && fits_rows(steps, kTall);
-  return std::make_unique<RowChain>(
-      std::move(steps), RowForm{is_tall ? kTall : kByNumber, is_tall ? 0 : choices.swapped_rows});
+  return std::make_unique<RowChain>(std::move(steps), is_tall ? kTall : kByNumber);
 }
 
 }  // namespace

@@ -3,11 +3,13 @@
 #include <cstring>
 
 #include "sigma1/backend/cuda/launch.cuh"
-#include "sigma1/backend/cuda/row_swapped.cuh"
+#include "sigma1/backend/cuda/row_kernel.cuh"
 #include "sigma1/base/error.h"
 
 namespace sigma1::cuda {
 namespace {
+
+using RowKernel = void (*)(RowCode, RowMatrices);
 
 template <int kRows>
 RowKernel kernel_for(Type type) {
@@ -17,15 +19,8 @@ RowKernel kernel_for(Type type) {
 }
 
 RowKernel kernel_for(const RowPlan& plan) {
-  if (plan.cluster > 0) return swapped_row_kernel(plan.type, plan.cluster);
   if (plan.rows_of_block == kTallBlock) return kernel_for<kTallBlock>(plan.type);
   return plan.rows_of_block == 16 ? kernel_for<16>(plan.type) : kernel_for<32>(plan.type);
-}
-
-// Where blocks form clusters, all of these are whole: some blocks may have no rows.
-int64_t blocks_of(const RowPlan& plan) {
-  int64_t rows = int64_t{plan.rows_of_block} * std::max(1, plan.cluster);
-  return (plan.rows + rows - 1) / rows * std::max(1, plan.cluster);
 }
 
 decltype(&cuTensorMapEncodeTiled) tensor_map_encoder() {
@@ -42,15 +37,14 @@ decltype(&cuTensorMapEncodeTiled) tensor_map_encoder() {
   return found;
 }
 
-// In boxes of half a tile, or of as many rows of it as one copy brings, permuted as row_tiles.cuh
-// has it; zeros behind the ends.
-CUtensorMap tensor_map_of(const RowStep& product, cuuint32_t box_rows) {
+// In boxes of half a tile, permuted as row_tiles.cuh has it; zeros behind the ends.
+CUtensorMap tensor_map_of(const RowStep& product) {
   auto width = static_cast<cuuint64_t>(product.out.width);
   auto depth = static_cast<cuuint64_t>(product.depth);
   cuuint64_t sizes[2] = {width, depth};
   if (product.transposed) std::swap(sizes[0], sizes[1]);
   const cuuint64_t pitch[1] = {2 * sizes[0]};
-  const cuuint32_t box[2] = {64, box_rows}, steps[2] = {1, 1};
+  const cuuint32_t box[2] = {64, 64}, steps[2] = {1, 1};
   CUtensorMap map{};
   CUresult result = tensor_map_encoder()(
       &map, CU_TENSOR_MAP_DATA_TYPE_UINT16, 2, const_cast<std::byte*>(product.matrix), sizes, pitch,
@@ -62,10 +56,9 @@ CUtensorMap tensor_map_of(const RowStep& product, cuuint32_t box_rows) {
 
 RowMatrices matrices_of(const RowPlan& plan) {
   RowMatrices matrices{};
-  auto box_rows = static_cast<cuuint32_t>(kSwappedBox / std::max(1, plan.cluster));
   for (const RowStep& each : plan.steps) {
     if (each.op != RowOp::product) continue;
-    matrices.maps[matrices.count] = tensor_map_of(each, box_rows);
+    matrices.maps[matrices.count] = tensor_map_of(each);
     matrices.sizes[matrices.count++] = {each.out.width, each.depth, each.transposed};
   }
   return matrices;
@@ -81,11 +74,9 @@ std::optional<RowPlan> plan_by_rows(std::span<const ChainStep> steps) {
   return taller ? std::move(taller) : std::move(plan);
 }
 
-RowPlan plan_of(std::span<const ChainStep> steps, const RowForm& form) {
-  std::optional<RowPlan> plan;
-  if (form.cluster > 0) plan = plan_rows(steps, kSwappedRows, form.cluster);
-  if (!plan && form.rows_of_block == 0) plan = plan_by_rows(steps);
-  if (!plan && form.rows_of_block > 0) plan = plan_rows(steps, form.rows_of_block);
+RowPlan plan_of(std::span<const ChainStep> steps, int rows_of_block) {
+  std::optional<RowPlan> plan =
+      rows_of_block > 0 ? plan_rows(steps, rows_of_block) : plan_by_rows(steps);
   if (!plan) throw Bug("a row chain of {} steps does not fit", steps.size());
   return *std::move(plan);
 }
@@ -116,9 +107,7 @@ struct RowChain::Ready {
   explicit Ready(const RowPlan& plan)
       : kernel(kernel_for(plan)),
         shared_bytes(static_cast<size_t>(plan.shared_bytes())),
-        blocks(static_cast<unsigned>(blocks_of(plan))),
-        threads(static_cast<unsigned>(plan.cluster > 0 ? swapped_threads(plan.cluster)
-                                                       : kRowChainThreads)),
+        blocks(static_cast<unsigned>((plan.rows + plan.rows_of_block - 1) / plan.rows_of_block)),
         matrices(matrices_of(plan)),
         code{
             .code = nullptr,
@@ -151,18 +140,18 @@ struct RowChain::Ready {
   }
 
   void launch() const {
-    launch_kernel("row chain", kernel, {blocks, threads, shared_bytes}, code, matrices);
+    launch_kernel("row chain", kernel, {blocks, kRowChainThreads, shared_bytes}, code, matrices);
   }
 
   RowKernel kernel;
   size_t shared_bytes;
-  unsigned blocks, threads;
+  unsigned blocks;
   RowMatrices matrices;
   RowCode code;
 };
 
-RowChain::RowChain(std::vector<ChainStep> steps, const RowForm& form) {
-  RowPlan plan = plan_of(steps, form);
+RowChain::RowChain(std::vector<ChainStep> steps, int rows_of_block) {
+  RowPlan plan = plan_of(steps, rows_of_block);
   expect_aligned(plan);
   ready_ = std::make_unique<Ready>(plan);
 }

@@ -15,26 +15,18 @@ namespace sigma1::cuda {
 // inputs alone, and formats and sizes are ones that the kernel handles. Data need not be set.
 bool is_row_local(const OpDef& op, const Launch& launch);
 
-// How a chain is run, and what blocks of its kernel are like.
-struct RowForm {
-  int rows_of_block = 0;  // 16, 32 or 64; 0: 16 or 32 by the number of rows
-  // Above 0, the swapped form (row_swapped.cuh), which has blocks of 16 rows: so many of them are
-  // sent their weights together. Chains that do not fit it are run without.
-  int cluster = 0;
-};
-
 // Whether row-local steps, in an order in which they can be run, go into one kernel with so many
 // rows to a block. Data need not be set; weights, biases and the inputs of other shapes must not be
 // computed in the chain.
 bool fits_rows(std::span<const ChainStep> steps, int rows_of_block = 16);
-bool fits_swapped_rows(std::span<const ChainStep> steps);  // in the swapped form
 
 // Results with memory are stored there, rounded like those of the steps' own kernels; so are those
 // without, which later steps read.
 class RowChain : public Chain {
  public:
-  // Throws Bug when the steps do not fit.
-  explicit RowChain(std::vector<ChainStep> steps, const RowForm& form = {});
+  // Throws Bug when the steps do not fit. A block has 16, 32 or 64 rows; 0: 16 or 32 by the number
+  // of rows.
+  explicit RowChain(std::vector<ChainStep> steps, int rows_of_block = 0);
   ~RowChain() override;
   void run(uint64_t step) override;
 

@@ -21,8 +21,8 @@ struct RowCode {
 constexpr int kRowChainThreads = kWorkers + 32;
 
 // Rows behind the last are zeros.
-template <int kRows, class Block>
-__device__ void load_rows(const RowCopy& copy, const Block& block) {
+template <int kRows>
+__device__ void load_rows(const RowCopy& copy, const RowBlock& block) {
   constexpr int kRowThreads = kWorkers / kRows;
   int thread = thread_of_block<kRows>(), row = thread / kRowThreads, groups = copy.width / 8;
   bool exists = row < block.rows;
@@ -34,8 +34,8 @@ __device__ void load_rows(const RowCopy& copy, const Block& block) {
 }
 
 // From 8 to 16 bits; each number that is read is waited for.
-template <int kRows, class Block>
-__device__ void widen_rows(const RowCopy& copy, const Block& block) {
+template <int kRows>
+__device__ void widen_rows(const RowCopy& copy, const RowBlock& block) {
   View view{const_cast<std::byte*>(copy.from), copy.type, false, nullptr, 0};
   int thread = thread_of_block<kRows>(), warp = thread / 32, lane = thread % 32;
   for (int row = warp; row < kRows; row += kWorkers / 32) {
@@ -61,8 +61,8 @@ __device__ inline void load_vector(const RowCopy& copy, const RowBlock& block) {
 }
 
 // By all warps; there once copies have been waited for.
-template <int kRows, class Block>
-__device__ void send_for_rows(const Block& block, const RowCopy* copies, int count) {
+template <int kRows>
+__device__ void send_for_rows(const RowBlock& block, const RowCopy* copies, int count) {
 #pragma unroll 1
   for (int i = 0; i < count; ++i) {
     const RowCopy copy = copies[i];
@@ -76,8 +76,8 @@ __device__ void send_for_rows(const Block& block, const RowCopy* copies, int cou
 }
 
 // Rows by all warps, then vectors by one each.
-template <int kRows, class Block>
-__device__ void load_inputs(const Block& block, const RowCopy* copies, const RowCode& code) {
+template <int kRows>
+__device__ void load_inputs(const RowBlock& block, const RowCopy* copies, const RowCode& code) {
   send_for_rows<kRows>(block, copies, code.first_copies);
   int warp = static_cast<int>(threadIdx.x) / 32;
 #pragma unroll 1

@@ -124,11 +124,11 @@ __device__ RowStatistics<kAtOnce> statistics(const RowStep& step, const Numbers&
   return result;
 }
 
-template <int kRows, Type kType, bool kFits, class Block>
-__device__ void normalise_rows(const Block& block, const RowStep& step) {
+template <int kRows, Type kType, bool kFits>
+__device__ void normalise_rows(const RowBlock& block, const RowStep& step) {
   constexpr int kAtOnce = kRowsAtOnce<kRows>;
   bool has_w = step.weights.offset != Slot::kNone, has_c = step.bias.offset != Slot::kNone;
-  StepEnd<kRows, kType, Block> end(block, step);
+  StepEnd<kRows, kType> end(block, step);
   for_rows<kRows, kAtOnce>([&](int first) {
     auto place = [=](int r, int column) { return RowPlace{first + r * kWorkers / 32, column}; };
     auto x = row_numbers<kFits, kAtOnce>(step.out.width, [&](int r, int column) {
@@ -153,13 +153,13 @@ __device__ void normalise_rows(const Block& block, const RowStep& step) {
 }
 
 // With respect to the rows alone; what w and c get is summed over all rows, elsewhere.
-template <int kRows, Type kType, bool kFits, class Block>
-__device__ void normalise_grad_rows(const Block& block, const RowStep& step) {
+template <int kRows, Type kType, bool kFits>
+__device__ void normalise_grad_rows(const RowBlock& block, const RowStep& step) {
   constexpr int kAtOnce = kRowsAtOnce<kRows>;
   bool has_w = step.weights.offset != Slot::kNone;
   int width = step.out.width;
   auto count = static_cast<float>(width);
-  StepEnd<kRows, kType, Block> end(block, step);
+  StepEnd<kRows, kType> end(block, step);
   for_rows<kRows, kAtOnce>([&](int first) {
     auto place = [=](int r, int column) { return RowPlace{first + r * kWorkers / 32, column}; };
     auto x = row_numbers<kFits, kAtOnce>(
@@ -191,17 +191,17 @@ __device__ void normalise_grad_rows(const Block& block, const RowStep& step) {
   });
 }
 
-template <int kRows, Type kType, class Block>
-__device__ void apply_pointwise(const Block& block, const RowStep& step) {
-  RowEnd<kType, Block> end(block, step);
+template <int kRows, Type kType>
+__device__ void apply_pointwise(const RowBlock& block, const RowStep& step) {
+  RowEnd<kType> end(block, step);
   for_rows<kRows, 1>([&](int row) {
     for_columns<false>(step.out.width, [&](int column) { end.run({row, column}, {}); });
   });
 }
 
 // Any step but a product.
-template <int kRows, Type kType, class Block>
-__device__ __forceinline__ void run_by_rows(const Block& block, const RowStep& step) {
+template <int kRows, Type kType>
+__device__ __forceinline__ void run_by_rows(const RowBlock& block, const RowStep& step) {
   bool fits = step.out.width <= kRowColumns;
   if (step.op == RowOp::pointwise) {
     apply_pointwise<kRows, kType>(block, step);

@@ -9,14 +9,13 @@ namespace sigma1::cuda {
 
 class RowPlaces {
  public:
-  // The lowest free place for so many bytes, which begins at a multiple of `begin`, until step
-  // `last` has read it.
-  int take(int bytes, size_t last, int begin) {
+  // The lowest free place for so many bytes until step `last` has read it.
+  int take(int bytes, size_t last) {
     std::ranges::sort(taken_, {}, &Taken::offset);
     int offset = 0;
     for (const Taken& each : taken_) {
       if (offset + bytes <= each.offset) break;
-      offset = std::max(offset, (each.offset + each.bytes + begin - 1) / begin * begin);
+      offset = std::max(offset, each.offset + each.bytes);
     }
     taken_.push_back({offset, bytes, last});
     room_ = std::max(room_, offset + bytes);

@@ -15,9 +15,8 @@ namespace {
 
 class Planner {
  public:
-  Planner(std::span<const ChainStep> steps, int rows_of_block, int cluster) : steps_(steps) {
+  Planner(std::span<const ChainStep> steps, int rows_of_block) : steps_(steps) {
     plan_.rows_of_block = rows_of_block;
-    plan_.cluster = cluster;
     plan_.rows = steps.front().launch.out().count() / width_of(steps.front().launch.out());
   }
 
@@ -148,7 +147,7 @@ class Planner {
   void load_rows(Loaded& loaded) {
     const Buffer& buffer = *loaded.buffer;
     loaded.slot = slot_for(buffer);
-    loaded.slot.offset = places_.take(bytes_of(loaded.slot), loaded.last, slot_begin());
+    loaded.slot.offset = places_.take(bytes_of(loaded.slot), loaded.last);
     RowCopy copy = copy_of(buffer);
     copy.offset = loaded.slot.offset;
     copy.stride = loaded.slot.stride * 2;
@@ -158,7 +157,7 @@ class Planner {
   RowVector load_vector(const Buffer& buffer) {
     RowCopy copy = copy_of(buffer);
     copy.by_row = false;
-    int width = copy.width, first = places_.take(width * 4, steps_.size(), 16);
+    int width = copy.width, first = places_.take(width * 4, steps_.size());
     auto bytes = static_cast<int>(buffer.codec ? buffer.codec->bytes() : 4);
     for (int column = 0; column < width; column += kVectorPiece) {
       copy.width = std::min(kVectorPiece, width - column);
@@ -177,13 +176,9 @@ class Planner {
     return copy;
   }
 
-  Slot slot_for(const Buffer& buffer) const {
-    auto width = static_cast<int>(width_of(buffer));
-    int panels = (width + kPanelColumns - 1) / kPanelColumns;
-    int stride = plan_.cluster > 0 ? panels * kPanelColumns : width + 8;
-    return {0, stride, plain_type(buffer) == Type::bf16};
+  static Slot slot_for(const Buffer& buffer) {
+    return {0, static_cast<int>(width_of(buffer)) + 8, plain_type(buffer) == Type::bf16};
   }
-  int slot_begin() const { return plan_.cluster > 0 ? kPanelBegin : 16; }
   int bytes_of(const Slot& slot) const { return slot.stride * 2 * plan_.rows_of_block; }
 
   Slot input_slot(size_t s, size_t i) {
@@ -220,7 +215,7 @@ class Planner {
     result.slot = slot_for(out);
     int bytes = bytes_of(result.slot);
     std::optional<int> place = place_of_input(s, bytes);
-    result.slot.offset = place ? *place : places_.take(bytes, last_use_[s], slot_begin());
+    result.slot.offset = place ? *place : places_.take(bytes, last_use_[s]);
     outputs_[s] = result.slot;
     return result;
   }
@@ -308,19 +303,15 @@ class Planner {
 
 }  // namespace
 
-std::optional<RowPlan> plan_rows(std::span<const ChainStep> steps, int rows_of_block, int cluster) {
+std::optional<RowPlan> plan_rows(std::span<const ChainStep> steps, int rows_of_block) {
   if (steps.empty()) return std::nullopt;
-  std::optional<RowPlan> plan = Planner(steps, rows_of_block, cluster).plan();
+  std::optional<RowPlan> plan = Planner(steps, rows_of_block).plan();
   bool fits = plan && plan->shared_bytes() <= kMostShared && plan->products() <= kMostProducts;
   return fits ? plan : std::nullopt;
 }
 
 bool fits_rows(std::span<const ChainStep> steps, int rows_of_block) {
   return plan_rows(steps, rows_of_block).has_value();
-}
-
-bool fits_swapped_rows(std::span<const ChainStep> steps) {
-  return plan_rows(steps, kSwappedRows, 1).has_value();
 }
 
 }  // namespace sigma1::cuda

@@ -26,16 +26,6 @@ inline constexpr int kBarrierBytes = 128;
 constexpr int sharing_bytes(int rows_of_block) {
   return rows_of_block == kTallBlock ? 0 : 1024 * rows_of_block;
 }
-// The swapped form, for blocks of so many rows. Rows lie in panels of so many columns, which begin
-// at multiples of kPanelBegin bytes.
-inline constexpr int kSwappedRows = 16, kSwappedStages = 6, kPanelColumns = 64, kPanelBegin = 1024;
-inline constexpr int kSwappedBox = 64;  // rows of a box of weights, which blocks of a cluster share
-inline constexpr int kSwappedSumsBytes = 32 * 1024;
-inline constexpr int kSwappedRoomBytes =
-    kSwappedStages * kTileBytes + kSwappedSumsBytes + kPanelBegin;
-constexpr int whole_panels(int bytes) {
-  return (bytes + kPanelBegin - 1) / kPanelBegin * kPanelBegin;
-}
 // Numbers of a vector that a warp brings to shared memory at once.
 inline constexpr int kVectorPiece = 128;
 // A kernel's parameter has room for so many matrices.
@@ -43,8 +33,7 @@ inline constexpr int kMostProducts = 24;
 
 // Rows of numbers of 16 bits in shared memory: bf16, or fp16, which holds the 8-bit formats
 // exactly. Rows begin an odd number of 16 bytes apart, so that eight of them are in different
-// banks; in the swapped form, which permutes their groups of 16 bytes instead, rows are whole
-// panels.
+// banks.
 struct Slot {
   static constexpr int kNone = -1, kPrevious = -2;  // kPrevious: what the last instruction left
   int offset = kNone;                               // in bytes, or one of the above
@@ -114,7 +103,6 @@ struct RowPlan {
   std::vector<RowCopy> copies;
   int64_t rows = 0;
   int rows_of_block = 0;
-  int cluster = 0;         // of blocks in the swapped form; 0: another form
   int room = 0;            // bytes of slots and vectors
   int first_copies = 0;    // that no step sends for: the first ones, rows; vectors are the last
   Type type = Type::fp16;  // of all rows; fp32: they differ
@@ -126,7 +114,6 @@ struct RowPlan {
     return static_cast<int>((bytes + 15) / 16 * 16);
   }
   int shared_bytes() const {
-    if (cluster > 0) return kSwappedRoomBytes + whole_panels(code_bytes()) + room;
     return stages_for(rows_of_block) * kTileBytes + kBarrierBytes + sharing_bytes(rows_of_block) +
            code_bytes() + room;
   }
@@ -135,9 +122,7 @@ struct RowPlan {
 // Says which steps of a plan wait.
 void set_waits(RowPlan& plan);
 
-// Nothing where steps do not go together in one kernel with so many rows to a block, in the swapped
-// form where they have clusters.
-std::optional<RowPlan> plan_rows(std::span<const ChainStep> steps, int rows_of_block,
-                                 int cluster = 0);
+// Nothing where steps do not go together in one kernel with so many rows to a block.
+std::optional<RowPlan> plan_rows(std::span<const ChainStep> steps, int rows_of_block);
 
 }  // namespace sigma1::cuda

@@ -29,10 +29,10 @@ __device__ inline Four apply_to(const RowInstruction& each, const Four& x, const
 
 // How a step ends: its op's results are rounded, and its instructions run on them. Most steps have
 // one instruction at most: that one is at hand, while others are read for every four numbers.
-template <Type kType, class Block = RowBlock>
+template <Type kType>
 class RowEnd {
  public:
-  __device__ RowEnd(const Block& block, const RowStep& step)
+  __device__ RowEnd(const RowBlock& block, const RowStep& step)
       : block_(block),
         out_(of_block<kType>(block, step.out)),
         code_(block.instructions + step.first_instruction),
@@ -69,7 +69,7 @@ class RowEnd {
     return each;
   }
 
-  const Block& block_;
+  const RowBlock& block_;
   RowResult out_;
   const RowInstruction* code_;
   int count_;
@@ -106,10 +106,10 @@ __device__ void finish_places(const RowBlock& block, const RowStep& step,
 }
 
 // How a step ends in a block of so many rows.
-template <int kRows, Type kType, class Block = RowBlock>
+template <int kRows, Type kType>
 class StepEnd {
  public:
-  __device__ StepEnd(const Block& block, const RowStep& step) : end_(block, step) {}
+  __device__ StepEnd(const RowBlock& block, const RowStep& step) : end_(block, step) {}
 
   template <int kPlaces>
   __device__ void finish(const RowPlace (&places)[kPlaces], Four (&values)[kPlaces]) const {
@@ -118,11 +118,11 @@ class StepEnd {
   }
 
  private:
-  RowEnd<kType, Block> end_;
+  RowEnd<kType> end_;
 };
 
 template <Type kType>
-class StepEnd<kTallBlock, kType, RowBlock> {
+class StepEnd<kTallBlock, kType> {
  public:
   __device__ StepEnd(const RowBlock& block, const RowStep& step) : block_(block), step_(step) {}
 

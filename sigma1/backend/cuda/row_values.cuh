@@ -27,8 +27,7 @@ struct RowPlace {
   int row, column;
 };
 
-// What all steps of a block share. Another block may have its slots laid out by an `at` of its own:
-// Block below.
+// What all steps of a block share.
 struct RowBlock {
   std::byte* slots;
   const RowInstruction* instructions;
@@ -71,8 +70,8 @@ __device__ Four unpack(Pairs pairs, bool bfloat) {
   return {half_of(pairs.x), half_of(pairs.x >> 16), half_of(pairs.y), half_of(pairs.y >> 16)};
 }
 
-template <Type kType, class Block>
-__device__ Four read(const Block& block, const Slot& slot, RowPlace place) {
+template <Type kType>
+__device__ Four read(const RowBlock& block, const Slot& slot, RowPlace place) {
   return unpack<kType>(*reinterpret_cast<const Pairs*>(block.at(slot, place)), slot.bfloat);
 }
 
@@ -108,8 +107,9 @@ __device__ inline Pairs widen(uint32_t bytes, Type type) {
 }
 
 // Rounds an op's results, and brings them where they are wanted; `to` is of the block.
-template <Type kType, class Block>
-__device__ Pairs put(const Block& block, const RowResult& to, RowPlace place, const Four& values) {
+template <Type kType>
+__device__ Pairs put(const RowBlock& block, const RowResult& to, RowPlace place,
+                     const Four& values) {
   Type type = type_of<kType>(to);
   bool is_stored = to.memory != nullptr && place.row < block.rows;
   int element = place.row * to.width + place.column;
