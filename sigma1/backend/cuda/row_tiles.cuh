@@ -100,6 +100,7 @@ class TileStream {
 
   // The warp has used it.
   __device__ void release() {
+    finish_before_copies();
     __syncwarp();
     if (threadIdx.x % 32 == 0) arrive_at(&ring_.used[stage()]);
     place_.move_on();

@@ -45,6 +45,12 @@ __device__ inline void arrive_at(PhaseBarrier* barrier) {
                : "memory");
 }
 
+// What this thread has read or written in shared memory is done before copies that are sent for
+// later write there. A read that was issued may still wait in line else.
+__device__ inline void finish_before_copies() {
+  asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+}
+
 // Until the phase of this parity is over.
 __device__ inline void wait_phase(PhaseBarrier* barrier, int parity) {
   asm volatile(
