@@ -55,7 +55,7 @@ __global__ void __launch_bounds__(kThreads, kBlocksAtOnce<Op>)
     run_tiles(const __grid_constant__ Known known, SquareTarget to) {
   constexpr bool kNarrow = EightCodes<kOut>::kWords == 2;
   __shared__ TurnedTile tile;
-  __shared__ TileSums columns;
+  __shared__ TileColumnSums columns;
   const int64_t row = TallTile::first_row() + 4 * TallTile::four();
   const int64_t column = TallTile::first_column() + TallTile::column();
   const int64_t first = row * to.width + column;

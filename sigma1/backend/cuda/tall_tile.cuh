@@ -74,7 +74,7 @@ class TurnedTile {
 };
 
 // Sums of a tile's columns.
-class TileSums {
+class TileColumnSums {
  public:
   // A thread's, of four rows, zeros where there is nothing.
   __device__ void put(const Eight& sums) {
