@@ -68,12 +68,13 @@ class CpuDevice : public Device {
 
   void release(std::byte* memory) const noexcept override { std::free(memory); }
 
+  // What is empty may have no address, which memcpy does not take even for no bytes.
   void write(std::byte* to, const void* from, int64_t bytes) const override {
-    std::memcpy(to, from, static_cast<size_t>(bytes));
+    if (bytes > 0) std::memcpy(to, from, static_cast<size_t>(bytes));
   }
 
   void read(void* to, const std::byte* from, int64_t bytes) const override {
-    std::memcpy(to, from, static_cast<size_t>(bytes));
+    if (bytes > 0) std::memcpy(to, from, static_cast<size_t>(bytes));
   }
 
   const Kernel& find_kernel(const OpDef& op) const override { return cpu::find_kernel(op); }
