@@ -16,7 +16,7 @@ Mask magnitudes(Floats x) { return reinterpret_cast<Mask>(as_words(x) & kMagnitu
 Mask word(uint32_t value) { return Mask{} + static_cast<int32_t>(value); }
 
 template <class Lanes>
-double total(Lanes lanes) {
+double total(const Lanes& lanes) {
   double sum = 0;
   for (size_t i = 0; i < kLanes; ++i) sum += static_cast<double>(lanes[i]);
   return sum;
