@@ -101,6 +101,16 @@ TEST_P(VectorArithmeticTest, CutsOffTheLowerHalf) {
   for (size_t i = 0; i < x.size(); ++i) EXPECT_EQ(y[i], std::bit_cast<uint32_t>(x[i]) >> 16);
 }
 
+TEST_P(VectorArithmeticTest, LooksUpEveryCode) {
+  std::vector<uint16_t> table(256);
+  for (size_t i = 0; i < table.size(); ++i) table[i] = static_cast<uint16_t>(i * 40503);
+  std::vector<uint8_t> codes(2 * table.size() + 13);
+  for (size_t i = 0; i < codes.size(); ++i) codes[i] = static_cast<uint8_t>(i * 37);
+  std::vector<uint16_t> y(codes.size());
+  vectors().look_up(codes.data(), table.data(), y.data(), static_cast<int64_t>(y.size()));
+  for (size_t i = 0; i < y.size(); ++i) ASSERT_EQ(y[i], table[codes[i]]);
+}
+
 INSTANTIATE_TEST_SUITE_P(All, VectorArithmeticTest, kInstructionSets);
 
 }  // namespace

@@ -1,5 +1,5 @@
-// Matrix products: of fp32 through oneDNN or OpenBLAS, of bfloat16 by AMX. The factor is an
-// argument of the product, so a folded scale costs nothing.
+// Matrix products: of fp32 through oneDNN or OpenBLAS, of bfloat16 by AMX or
+// oneDNN. The factor is an argument of the product, so a folded scale costs nothing.
 #pragma once
 
 #include <cstdint>

@@ -2,6 +2,7 @@
 #include <cblas.h>
 
 #include "sigma1/backend/cpu/gemm_library.h"
+#include "sigma1/base/error.h"
 #include "sigma1/base/text.h"
 
 namespace sigma1::cpu::library {
@@ -21,6 +22,12 @@ void multiply(const Gemm& p, const float* a, const float* b, float* c) {
   cblas_sgemm(CblasRowMajor, p.transpose_a ? CblasTrans : CblasNoTrans,
               p.transpose_b ? CblasTrans : CblasNoTrans, size(p.m), size(p.n), size(p.k), p.alpha,
               a, size(p.lda), b, size(p.ldb), p.beta, c, size(p.ldc));
+}
+
+bool knows_bf16() { return false; }
+
+void multiply_by_library(const Gemm&, const uint16_t*, const uint16_t*, float*) {
+  throw Bug("OpenBLAS: asked for bfloat16");
 }
 
 std::string name() {

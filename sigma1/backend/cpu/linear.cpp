@@ -1,6 +1,7 @@
 #include "sigma1/ops/linear.h"
 
 #include <algorithm>
+#include <array>
 #include <functional>
 #include <numeric>
 
@@ -106,8 +107,27 @@ const float* as_fp32(const Buffer& buffer, float* room) {
   return room;
 }
 
+// Of each code of 8 bits.
+std::array<uint16_t, 256> bf16_table(const Codec& codec) {
+  std::array<std::byte, 256> codes{};
+  for (size_t i = 0; i < codes.size(); ++i) codes[i] = static_cast<std::byte>(i);
+  std::array<float, 256> numbers{};
+  codec.decode(codes.data(), numbers.data(), std::ssize(numbers));
+  std::array<uint16_t, 256> table{};
+  vectors().truncate_to_bf16(numbers.data(), table.data(), std::ssize(table));
+  return table;
+}
+
 const uint16_t* as_bf16(const Buffer& buffer, uint16_t* room) {
   if (room == nullptr) return reinterpret_cast<const uint16_t*>(buffer.data);
+  if (buffer.codec->bytes() == 1) {
+    const auto table = bf16_table(*buffer.codec);
+    const auto* codes = reinterpret_cast<const uint8_t*>(buffer.data);
+    for_tiles(buffer.count(), [&](int64_t first, int64_t count) {
+      vectors().look_up(codes + first, table.data(), room + first, count);
+    });
+    return room;
+  }
   for_tiles(buffer.count(), [&](int64_t first, int64_t count) {
     float tile[kTile];
     buffer.codec->decode(buffer.data + first * buffer.codec->bytes(), tile, count);

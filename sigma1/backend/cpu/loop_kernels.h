@@ -27,6 +27,28 @@ inline Floats load_part(const float* from, int64_t count) {
 inline void store_part(float* to, Floats vector, int64_t count) {
   _mm512_mask_storeu_ps(to, first_lanes(count), reinterpret_cast<__m512>(vector));
 }
+
+// 256 numbers in eight registers.
+class WideTable {
+ public:
+  explicit WideTable(const uint16_t* table) {
+    for (int i = 0; i < 8; ++i) parts_[i] = _mm512_loadu_si512(table + 32 * i);
+  }
+  __m512i look_up(__m512i places) const {
+    __mmask32 bit_6 = _mm512_test_epi16_mask(places, _mm512_set1_epi16(64));
+    __mmask32 bit_7 = _mm512_test_epi16_mask(places, _mm512_set1_epi16(128));
+    __m512i below = _mm512_mask_blend_epi16(bit_6, of_quarter(0, places), of_quarter(1, places));
+    __m512i above = _mm512_mask_blend_epi16(bit_6, of_quarter(2, places), of_quarter(3, places));
+    return _mm512_mask_blend_epi16(bit_7, below, above);
+  }
+
+ private:
+  // By the lowest six bits.
+  __m512i of_quarter(int quarter, __m512i places) const {
+    return _mm512_permutex2var_epi16(parts_[2 * quarter], places, parts_[2 * quarter + 1]);
+  }
+  __m512i parts_[8];
+};
 #else
 inline Floats load_part(const float* from, int64_t count) {
   float padded[kLanes] = {};

@@ -238,6 +238,19 @@ void norm_grad_row(const float* x, const float* w, const float* dy, float* dx, i
   }
 }
 
+void look_up(const uint8_t* codes, const uint16_t* table, uint16_t* y, int64_t n) {
+  int64_t i = 0;
+#ifdef __AVX512BW__
+  constexpr int64_t kAtOnce = 32;
+  const WideTable wide(table);
+  for (; i + kAtOnce <= n; i += kAtOnce) {
+    __m256i bytes = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(codes + i));
+    _mm512_storeu_si512(y + i, wide.look_up(_mm512_cvtepu8_epi16(bytes)));
+  }
+#endif
+  for (; i < n; ++i) y[i] = table[codes[i]];
+}
+
 }  // namespace
 
 const VectorKernels SIGMA1_KERNELS{
@@ -263,6 +276,7 @@ const VectorKernels SIGMA1_KERNELS{
     .dropout = dropout,
     .all_finite = all_finite,
     .truncate_to_bf16 = truncate_to_bf16,
+    .look_up = look_up,
 };
 
 }  // namespace sigma1::cpu

@@ -73,6 +73,8 @@ struct VectorKernels {
   bool (*all_finite)(const float* x, int64_t n);
   // fp32 to bfloat16 by cutting bits off: exact for what fp8 holds.
   void (*truncate_to_bf16)(const float* x, uint16_t* y, int64_t n);
+  // y = table[code], of 256 numbers.
+  void (*look_up)(const uint8_t* codes, const uint16_t* table, uint16_t* y, int64_t n);
 };
 
 extern const VectorKernels vector_kernels_baseline, vector_kernels_avx2, vector_kernels_avx512;

@@ -1,6 +1,7 @@
-// Products of bfloat16 by our own AMX loops. Not by oneDNN: without tiles its bfloat16 is half as
-// fast as its fp32, and with them it relies on a part of CPUID (leaf 0x1D) that virtual machines
-// hide, and then runs an illegal instruction.
+// Products of bfloat16: by our own AMX loops where there are tiles, for oneDNN relies on a part of
+// CPUID (leaf 0x1D) that virtual machines hide, and then runs an illegal instruction. Else by the
+// library on AMD's processors (Zen 4 and later), where AVX-512's bfloat16 is twice as fast as fp32;
+// on Intel's it was slower.
 #include <cpuid.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -25,6 +26,17 @@ bool system_allows_amx() {
   return syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
 }
 
+bool has_tiles() {
+  static const bool usable = processor_has_amx() && system_allows_amx();
+  return usable;
+}
+
+bool library_is_fast() {
+  static const bool fast =
+      __builtin_cpu_is("amd") && __builtin_cpu_supports("avx512bf16") && knows_bf16();
+  return fast;
+}
+
 struct alignas(64) Line {
   std::byte bytes[64];
 };
@@ -37,11 +49,11 @@ std::byte* room() {
 }  // namespace
 
 bool has_bf16() {
-  static const bool usable = processor_has_amx() && system_allows_amx();
-  return usable && instruction_set() == InstructionSet::avx512;
+  return (has_tiles() || library_is_fast()) && instruction_set() == InstructionSet::avx512;
 }
 
 void multiply(const Gemm& p, const uint16_t* a, const uint16_t* b, float* c) {
+  if (!has_tiles()) return multiply_by_library(p, a, b, c);
   multiply_with_amx({.a = {a, p.m, p.lda, !p.transpose_a},
                      .b = {b, p.n, p.ldb, p.transpose_b},
                      .k = p.k,
