@@ -8,7 +8,7 @@ namespace sigma1 {
 namespace {
 
 // A frame holds all registers, with AMX's tiles more than 11 kB.
-constexpr size_t kStackBytes = 64 * 1024;
+constexpr size_t kStackBytes = size_t{64} * 1024;
 
 }  // namespace
 

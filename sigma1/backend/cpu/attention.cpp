@@ -90,7 +90,7 @@ void run_attention(const Launch& launch) {
   const AttentionDims& dims = plan.dims;
   AttentionInputs in = plan.inputs.load(launch, dims);
   Rooms to = targets_of(launch, plan.outputs);
-  auto [y, logs, result, none] = to;
+  float *y = to[0], *logs = to[1], *result = to[2];
   // The last blocks see the most keys; first, so that no thread is left with them at the end.
   for_each(dims.pairs() * dims.blocks(), [&](int64_t i) {
     AttentionBlock block(dims, i % dims.pairs(), dims.blocks() - 1 - i / dims.pairs());

@@ -93,7 +93,9 @@ struct ForwardPlan {
 int64_t forward_workspace(const Launch& launch) { return ForwardPlan(launch).plan.arena.bytes(); }
 
 void run_conv1d(const Launch& launch) {
-  auto [plan, bias] = ForwardPlan(launch);
+  ForwardPlan forward(launch);
+  const auto& plan = forward.plan;
+  float* bias = forward.bias;
   ConvDims d = conv_dims(launch.in(0).shape, launch.in(1).shape, launch.attributes);
   const float *x = load_whole(launch.in(0), plan.a), *w = load_whole(launch.in(1), plan.b);
   float* y = target_whole(launch.out(), plan.output);

@@ -45,8 +45,8 @@ void run_sinusoids(const Launch& launch) {
     float room[kTile];
     float* to = target(out, first, room);
     for (int64_t i = 0; i < count; i += 2) {
-      int64_t pair = (first + i) / 2;
-      double phase = static_cast<double>(pair / pairs) * frequency[pair % pairs];
+      int64_t pair = (first + i) / 2, row = pair / pairs;
+      double phase = static_cast<double>(row) * frequency[pair % pairs];
       to[i] = static_cast<float>(factor * std::sin(phase));
       to[i + 1] = static_cast<float>(factor * std::cos(phase));
     }
