@@ -6,22 +6,30 @@
 
 #include "sigma1/backend/cuda/device.h"
 #include "sigma1/backend/cuda/gemm.cuh"
-#include "sigma1/ops/norm.h"
-#include "sigma1/ops/residual.h"
+#include "sigma1/backend/cuda/grouping.cuh"
 #include "sigma1/runtime/product_floor.h"
-#include "tests/gpu/eight_bit_case.h"
+#include "tests/gpu/block_layer_case.h"
 #include "tests/gpu/timed_call.h"
 
 namespace sigma1 {
 namespace {
 
-double time_of(const std::shared_ptr<Graph>& graph) {
-  Store store(cuda_device());
-  Program program(graph, store);
-  for (const Node& node : graph->nodes()) {
-    if (node.inputs.empty()) write_normal_numbers(store, node.name);
+// A graph whose inputs are normal numbers.
+struct Runnable {
+  Store store;
+  Program program;
+
+  Runnable(const std::shared_ptr<Graph>& graph, const Device& device)
+      : store(device), program(graph, store) {
+    for (const Node& node : graph->nodes()) {
+      if (node.inputs.empty()) write_normal_numbers(store, node.name);
+    }
   }
-  return microseconds_of(10, [&] { program.launch(); });
+};
+
+double time_of(const std::shared_ptr<Graph>& graph) {
+  Runnable run(graph, cuda_device());
+  return microseconds_of(10, [&] { run.program.launch(); });
 }
 
 // The three products alone, their factors already as the tensor cores want them.
@@ -56,67 +64,60 @@ double bare_products(const LayerSizes& sizes) {
   });
 }
 
-// What computes x and dy in a Transformer: the wide side of a layer is an activation and its
-// gradient, the narrow one a norm and its gradient, each with a residual sum that is kept. With
-// `products` in 8 bits, without them in fp16 and nothing else.
-std::shared_ptr<Graph> model_graph(const LayerSizes& sizes, bool products) {
-  LayerGraph layer{sizes};
-  const Cast halves = storage_cast("fp16");
-  auto kept = [&](const char* name, Value value) {
-    layer.graph->mark_output(name, layer.stored(value, halves));
-    return value;
-  };
-  auto result = [&](const char* name, Value value, const char* format) {
-    return products ? layer.stored(value, product_cast(format)) : kept(name, value);
-  };
-  Shape of_x{sizes.rows, sizes.in}, of_dy{sizes.rows, sizes.out};
-  Value before = layer.source("before", of_x), x;
-  if (sizes.in > sizes.out) {
-    x = result("x", gelu(before), "e4m3");
-  } else {
-    Value sum = kept("sum", weighted_add({before, layer.source("branch", of_x)}, {1, 1}));
-    Value gain = layer.source("gain", {sizes.in}), shift = layer.source("shift", {sizes.in});
-    x = result("x", layer_norm(sum, gain, shift), "e4m3");
-  }
-  Value after = layer.source("after", of_dy), gradient = layer.source("gradient", of_dy), dy;
-  if (sizes.out > sizes.in) {
-    dy = result("dy", layer.graph->append_one(gelu_grad_op, {after, gradient}, {}), "e5m2");
-  } else {
-    Value through = layer.stored(
-        layer.graph->append_one(layer_norm_grad_op,
-                                {after, layer.source("next gain", {sizes.out}), gradient},
-                                {{"eps", kNormEpsilon}}),
-        halves);
-    Value sum = weighted_add({through, layer.source("past", of_dy)}, {1, 1});
-    dy = kept("sum of gradients", sum);
-    if (products) dy = layer.cast(sum, "e5m2");
-  }
-  if (products) {
-    Value w = layer.cast(layer.source("w", {sizes.in, sizes.out}), "e4m3");
-    layer.add_products(x, w, dy, "fp16");
-  }
-  return layer.graph;
+double time_in_model(const BlockSizes& block, BlockLayer layer, bool has_products) {
+  return time_of(BlockLayerGraph(block, layer, has_products).graph());
 }
+
+const BlockSizes kBlocks[] = {{"GPT-2 124M", 32, 1024, 768, 12, true},
+                              {"BERT LARGE", 256, 128, 1024, 16, false}};
 
 TEST(EightBitsTime, IsPrinted) {
   if (cuda_device_count() == 0) GTEST_SKIP() << "no GPU here";
-  for (LayerSizes sizes : {LayerSizes{32768, 1024, 1024},
-                           {32768, 1024, 4096},
-                           {32768, 4096, 1024},
-                           {32768, 768, 768},
-                           {32768, 768, 3072},
-                           {32768, 3072, 768}}) {
-    double bare = bare_products(sizes), alone = time_of(layer_graph(sizes));
-    double others = time_of(model_graph(sizes, false));
-    double in_model = time_of(model_graph(sizes, true)) - others;
-    double flops =
-        6e-6 * static_cast<double>(sizes.rows * sizes.in) * static_cast<double>(sizes.out);
-    std::printf(
-        "%6lld x %4lld x %4lld: products %6.1f us (%4.0f TFLOP/s), layer alone %6.1f us (%.2f x), "
-        "in a model %6.1f us (%.2f x) more than the %6.1f us of who computes its factors in fp16\n",
-        static_cast<long long>(sizes.rows), static_cast<long long>(sizes.in),
-        static_cast<long long>(sizes.out), bare, flops / bare, alone, alone / bare, in_model,
-        in_model / bare, others);
+  for (const BlockSizes& block : kBlocks) {
+    double all_bare = 0, all_in_model = 0;
+    for (BlockLayer layer : kBlockLayers) {
+      LayerSizes sizes = sizes_of(block, layer);
+      double bare = bare_products(sizes), alone = time_of(layer_graph(sizes));
+      double others = time_in_model(block, layer, false);
+      double in_model = time_in_model(block, layer, true) - others;
+      double flops =
+          6e-6 * static_cast<double>(sizes.rows * sizes.in) * static_cast<double>(sizes.out);
+      std::printf(
+          "%s, %lld x %4lld x %4lld: products %6.1f us (%4.0f TFLOP/s), layer alone %6.1f us "
+          "(%.2f x), in a model %6.1f us (%.2f x) more than the %6.1f us of who computes its "
+          "factors in fp16\n",
+          block.name, static_cast<long long>(sizes.rows), static_cast<long long>(sizes.in),
+          static_cast<long long>(sizes.out), bare, flops / bare, alone, alone / bare, in_model,
+          in_model / bare, others);
+      all_bare += bare, all_in_model += in_model;
+    }
+    std::printf("%s, all layers of a block: products %6.1f us, in a model %6.1f us (%.2f x)\n",
+                block.name, all_bare, all_in_model, all_in_model / all_bare);
+  }
+}
+
+// What is timed is what a step runs: gradients of attention write their codes themselves, and
+// whoever computes a factor casts it. Needs no GPU.
+TEST(EightBitsTime, TimesWhatAStepRuns) {
+  for (const BlockSizes& block : kBlocks) {
+    for (BlockLayer layer : kBlockLayers) {
+      BlockLayerGraph made(block, layer, true);
+      const Graph& graph = *made.graph();
+      int joined = 0, casts_alone = 0;
+      for (const NodeGroup& group : group_nodes(graph, cuda::grouping(graph, {}))) {
+        if (group.kind == NodeGroup::Kind::joined) ++joined;
+        const Node& last = graph.node(group.nodes.back());
+        if (group.nodes.size() == 1 && last.op == &identity_op) ++casts_alone;
+      }
+      EXPECT_EQ(joined, layer == BlockLayer::attended ? 1 : 0);
+      EXPECT_EQ(casts_alone, 0);
+    }
+  }
+  for (BlockLayer layer : kBlockLayers) {
+    for (bool has_products : {false, true}) {
+      auto graph = BlockLayerGraph({"small", 2, 16, 64, 2, true}, layer, has_products).graph();
+      EXPECT_NO_THROW(Runnable(graph, cpu_device()).program.run(0));
+    }
   }
 }
 
