@@ -58,9 +58,9 @@ class Grouper {
     }
   }
 
-  // A node's level rises wherever a way to it enters or leaves rows. Of two nodes of a level
-  // neither is reached from the other but through rows of that level, so that a level's nodes can
-  // run together.
+  // A node's level rises wherever a way to it enters or leaves rows, or reaches for others. Of two
+  // nodes of a level neither is reached from the other but through rows of that level, so that a
+  // level's nodes can run together.
   void group_rows() {
     std::vector<int64_t> rows, levels;
     std::map<std::pair<int64_t, int64_t>, std::vector<int>> found;  // by level and rows
@@ -68,10 +68,12 @@ class Grouper {
       // With its inputs' rows, what is computed again would be computed too early.
       bool apart = !is_free(i) || graph_.node(i).again;
       rows.push_back(apart ? 0 : grouping_.local_rows(graph_.node(i)));
+      bool reaches =
+          rows.back() > 0 && grouping_.reaches_rows && grouping_.reaches_rows(graph_.node(i));
       int64_t level = 0;
       for (Value input : graph_.node(i).inputs) {
         auto from = static_cast<size_t>(producer(input));
-        bool stays = rows[from] == rows.back();
+        bool stays = rows[from] == rows.back() && !reaches;
         level = std::max(level, levels[from] + (stays ? 0 : 1));
       }
       levels.push_back(level);

@@ -38,6 +38,9 @@ struct Grouping {
   std::function<bool(const Node&)> is_pointwise = {};
   // How many rows a node computes, each by itself; 0 when it does not. Null: none does.
   std::function<int64_t(const Node&)> local_rows = {};
+  // Whether one of these also reads other rows of its inputs than its own: they are then no part of
+  // its group. Null: none does.
+  std::function<bool(const Node&)> reaches_rows = {};
   // Whether nodes of a graph, in their order, fit one call.
   std::function<bool(const std::vector<int>&)> rows_fit = {};
   // Nodes of one kind that nobody in the graph reads run together at its end; 0: not this one.

@@ -17,9 +17,10 @@ struct ProductChoices {
   // The gradient of attention writes the 8-bit factors that are made of its results itself; tests
   // compare it with kernels apart.
   bool casts_in_attention = true;
-  // What is local to rows runs in blocks of 64 rows where those fit: on few multiprocessors, so
-  // that other runs find some.
-  bool tall_rows = false;
+
+  // Attention and convolution of a small model begin the chain of what is local to rows behind
+  // them.
+  bool whole_layers = false;
 
   auto operator<=>(const ProductChoices&) const = default;
 };

@@ -38,9 +38,12 @@ std::vector<int> nodes_of(std::initializer_list<Value> values) {
   return nodes;
 }
 
-std::vector<std::vector<int>> groups_of(const Graph& graph, Kind kind, size_t most = 100) {
+std::vector<std::vector<int>> groups_of(const Graph& graph, Kind kind, size_t most = 100,
+                                        std::function<bool(const Node&)> reaches_rows = {}) {
+  Grouping with = grouping(most);
+  with.reaches_rows = std::move(reaches_rows);
   std::vector<std::vector<int>> found;
-  for (const NodeGroup& group : group_nodes(graph, grouping(most))) {
+  for (const NodeGroup& group : group_nodes(graph, with)) {
     if (group.kind == kind) found.push_back(group.nodes);
   }
   return found;
@@ -63,6 +66,17 @@ TEST_F(NodeGroups, ARowIsLeftAndEnteredAgainInAnotherGroup) {
   Value b = add({reshape(mixed, {6, 4}), also}), c = matmul(b, w);
   EXPECT_EQ(groups_of(graph, Kind::rows),
             (std::vector<std::vector<int>>{nodes_of({a, also}), nodes_of({b, c})}));
+}
+
+// Its inputs' rows are of another group, which so comes before it.
+TEST_F(NodeGroups, WhatReachesForOtherRowsBeginsAGroup) {
+  Value a = matmul(x, w), b = relu(a), normed = layer_norm(b), c = matmul(normed, w);
+  Value d = add({b, c});
+  auto is_norm = [](const Node& node) { return node.op == &layer_norm_op; };
+  EXPECT_EQ(groups_of(graph, Kind::rows, 100, is_norm),
+            (std::vector<std::vector<int>>{nodes_of({a, b}), nodes_of({normed, c, d})}));
+  EXPECT_EQ(groups_of(graph, Kind::rows),
+            (std::vector<std::vector<int>>{nodes_of({a, b, normed, c, d})}));
 }
 
 TEST_F(NodeGroups, RowsOfAnotherNumberAreAnotherGroup) {

@@ -8,6 +8,8 @@
 #include <map>
 
 #include "sigma1/base/error.h"
+#include "sigma1/ops/attention.h"
+#include "sigma1/ops/conv.h"
 #include "sigma1/ops/linear.h"
 #include "sigma1/ops/norm.h"
 #include "sigma1/ops/pointwise.h"
@@ -63,6 +65,12 @@ RowChainCase::Id RowChainCase::random(const Shape& shape, const std::string& for
   }
   tensors_.push_back({buffer, -1, memory});
   return tensors_.size() - 1;
+}
+
+RowChainCase::Id RowChainCase::rows(int64_t width, const std::string& format) {
+  Shape shape = rows_;
+  shape.push_back(width);
+  return random(shape, format);
 }
 
 RowChainCase::Id RowChainCase::apply(const OpDef& op, const std::vector<Id>& inputs, float factor,
@@ -148,9 +156,9 @@ RowChainCase::Contents RowChainCase::contents_of(
   return contents;
 }
 
-RowChainCase::Contents RowChainCase::run(const std::vector<bool>& stored, int rows_of_block) const {
+RowChainCase::Contents RowChainCase::run(const std::vector<bool>& stored, const Make& make) const {
   auto prepared = prepare(stored);
-  cuda::RowChain(prepared->steps, rows_of_block).run(0);
+  make(prepared->steps)->run(0);
   return contents_of(prepared->memory);
 }
 
@@ -203,52 +211,216 @@ void expect_close(const Tensor& got, const Tensor& want, const FloatFormat& form
 
 namespace {
 
+// Where two contents of a tensor differ.
+std::string difference(const Buffer& of, const std::vector<std::byte>& a,
+                       const std::vector<std::byte>& b) {
+  Tensor x = decoded(of, a), y = decoded(of, b);
+  int64_t count = 0, first = -1, last = -1;
+  for (int64_t i = 0; i < x.count(); ++i) {
+    if (x[i] == y[i]) continue;
+    ++count, last = i;
+    if (first < 0) first = i;
+  }
+  return fmt::format("{} of {} numbers, {} to {}", count, x.count(), first, last);
+}
+
+}  // namespace
+
+void expect_the_same(const RowChainCase& chain, const std::vector<bool>& stored,
+                     const RowChainCase::Make& make, const RowChainCase::Contents& contents) {
+  auto again = chain.run(stored, make);
+  for (size_t s = 0; s < stored.size(); ++s) {
+    if (!stored[s] || contents[s] == again[s]) continue;
+    ADD_FAILURE() << chain.step_name(s) << " of a chain that runs again: "
+                  << difference(chain.output(s), contents[s], again[s]);
+  }
+}
+
+namespace {
+
+// Weights of a softmax are rounded too: of the errors' norm over the results', as of attention's
+// own kernels.
+void expect_close_in_norm(const Tensor& got, const Tensor& want, const FloatFormat& format) {
+  double off = 0, norm = 0;
+  for (int64_t i = 0; i < want.count(); ++i) {
+    off += (got[i] - want[i]) * (got[i] - want[i]);
+    norm += want[i] * want[i];
+  }
+  EXPECT_LE(std::sqrt(off / norm), std::ldexp(1.0, -format.mantissa_bits));
+}
+
+}  // namespace
+
+void expect_as_single_kernels(const RowChainCase& chain, const RowChainCase::Make& make) {
+  size_t steps = chain.step_count();
+  auto contents = chain.run(std::vector<bool>(steps, true), make);
+  for (size_t s = 0; s < steps; ++s) {
+    SCOPED_TRACE(chain.step_name(s));
+    const Buffer& out = chain.output(s);
+    auto expect = &chain.op(s) == &attention_op ? expect_close_in_norm : expect_close;
+    expect(decoded(out, contents[s]), decoded(out, chain.run_alone(s, contents)),
+           out.codec->cast().format);
+  }
+  std::vector<bool> ends(steps);
+  for (size_t s = 0; s < steps; ++s) ends[s] = !chain.is_used(s) || s % 3 == 0;
+  for (const std::vector<bool>& stored : {std::vector<bool>(steps, true), ends}) {
+    expect_the_same(chain, stored, make, contents);
+  }
+}
+
+namespace {
+
 float rsqrt_of(int64_t n) { return 1 / std::sqrt(static_cast<float>(n)); }
+
+}  // namespace
+
+namespace {
+
+// The chains' own way of naming what they are made of.
+struct Layer {
+  RowChainCase& c;
+  int64_t width, hidden;
+
+  size_t linear(size_t x, int64_t m, int64_t n) const {
+    return c.apply(linear_op, {x, c.random({m, n}), c.random({n})}, 0.75f * rsqrt_of(m));
+  }
+  size_t sum_and_norm(size_t x, size_t y) const {
+    size_t sum =
+        c.apply(weighted_add_op, {x, y}, 0.875f, {{"weights", std::vector<double>{0.6, 0.8}}});
+    return c.apply(layer_norm_op, {sum, c.random({width}), c.random({width})}, 0.75f);
+  }
+  size_t feed_forward(size_t x) const {
+    size_t inner = c.apply(relu_op, {linear(x, width, hidden)}, 1.375f);
+    return sum_and_norm(x, linear(inner, hidden, width));
+  }
+
+  size_t by_transposed(size_t x, int64_t m, int64_t n) const {
+    return c.apply(matmul_op, {x, c.random({n, m})}, 0.75f * rsqrt_of(m),
+                   {{"transpose_right", true}});
+  }
+  size_t norm_grad(size_t dy) const {
+    return c.apply(layer_norm_grad_op, {c.rows(width), c.random({width}), dy}, 0.75f,
+                   {{"eps", 1e-5}, {"has_bias", true}});
+  }
+  size_t feed_forward_grad(size_t dy) const {
+    size_t inner =
+        c.apply(relu_grad_op, {c.rows(hidden), by_transposed(dy, width, hidden)}, 1.375f);
+    return c.apply(add_op, {dy, norm_grad(by_transposed(inner, hidden, width))}, 0.75f);
+  }
+};
+
+Layer layer_of(RowChainCase& c, const RowChainSizes& sizes) {
+  return {c, sizes.width, sizes.hidden};
+}
+
+RowChainCase chain_of_samples(const Device& device, const RowChainSizes& sizes) {
+  return {device, Shape{sizes.rows / sizes.time, sizes.time}, sizes.format};
+}
+
+constexpr int64_t kTaps = 7, kGroup = 16;
+
+Attributes causal_conv(int64_t width) {
+  return {{"stride", int64_t{1}},
+          {"dilation", int64_t{1}},
+          {"groups", width / kGroup},
+          {"causal", true}};
+}
 
 }  // namespace
 
 RowChainCase forward_chain(const Device& device, const RowChainSizes& sizes) {
   RowChainCase c(device, sizes.rows, sizes.format);
-  int64_t width = sizes.width, hidden = sizes.hidden;
-  auto linear = [&](size_t x, int64_t m, int64_t n) {
-    return c.apply(linear_op, {x, c.random({m, n}), c.random({n})}, 0.75f * rsqrt_of(m));
-  };
-  auto sum_and_norm = [&](size_t x, size_t y) {
-    size_t sum =
-        c.apply(weighted_add_op, {x, y}, 0.875f, {{"weights", std::vector<double>{0.6, 0.8}}});
-    return c.apply(layer_norm_op, {sum, c.random({width}), c.random({width})}, 0.75f);
-  };
-  size_t attended = c.rows(width), residual = c.rows(width);
-  size_t x = sum_and_norm(residual, linear(attended, width, width));
-  size_t inner = c.apply(relu_op, {linear(x, width, hidden)}, 1.375f);
-  size_t y = sum_and_norm(x, linear(inner, hidden, width));
+  Layer layer = layer_of(c, sizes);
+  size_t attended = c.rows(sizes.width), residual = c.rows(sizes.width);
+  size_t x = layer.sum_and_norm(residual, layer.linear(attended, sizes.width, sizes.width));
+  size_t y = layer.feed_forward(x);
   for (int i = 0; i < 3; ++i) {
-    c.apply(matmul_op, {y, c.random({width, width})}, rsqrt_of(width));
+    c.apply(matmul_op, {y, c.random({sizes.width, sizes.width})}, rsqrt_of(sizes.width));
   }
   return c;
 }
 
 RowChainCase backward_chain(const Device& device, const RowChainSizes& sizes) {
   RowChainCase c(device, sizes.rows, sizes.format);
-  int64_t width = sizes.width, hidden = sizes.hidden;
-  auto by_transposed = [&](size_t x, int64_t m, int64_t n) {
-    return c.apply(matmul_op, {x, c.random({n, m})}, 0.75f * rsqrt_of(m),
-                   {{"transpose_right", true}});
-  };
-  auto norm_grad = [&](size_t dy) {
-    return c.apply(layer_norm_grad_op, {c.rows(width), c.random({width}), dy}, 0.75f,
-                   {{"eps", 1e-5}, {"has_bias", true}});
-  };
-  size_t dy = by_transposed(c.rows(width), width, width);
+  Layer layer = layer_of(c, sizes);
+  int64_t width = sizes.width;
+  size_t dy = layer.by_transposed(c.rows(width), width, width);
   for (int i = 0; i < 2; ++i) {
-    dy = c.apply(add_op, {dy, by_transposed(c.rows(width), width, width)}, 0.75f);
+    dy = c.apply(add_op, {dy, layer.by_transposed(c.rows(width), width, width)}, 0.75f);
   }
-  size_t dx = c.apply(add_op, {norm_grad(dy), c.rows(width)}, 0.75f);
-  size_t inner = c.apply(relu_grad_op, {c.rows(hidden), by_transposed(dx, width, hidden)}, 1.375f);
-  size_t branch = norm_grad(by_transposed(inner, hidden, width));
-  size_t sum = c.apply(add_op, {dx, branch}, 0.75f);
-  by_transposed(sum, width, width);
+  size_t dx = c.apply(add_op, {layer.norm_grad(dy), c.rows(width)}, 0.75f);
+  layer.by_transposed(layer.feed_forward_grad(dx), width, width);
   return c;
+}
+
+RowChainCase attention_chain(const Device& device, const RowChainSizes& sizes) {
+  RowChainCase c = chain_of_samples(device, sizes);
+  Layer layer = layer_of(c, sizes);
+  int64_t width = sizes.width;
+  size_t q = c.rows(width), k = c.rows(width), v = c.rows(width);
+  Attributes attributes{{"heads", sizes.heads},
+                        {"causal", true},
+                        {"has_relative", true},
+                        {"has_mask", false},
+                        {"multiplier", 0.75}};
+  size_t attended =
+      c.apply(attention_op, {q, k, v, c.random({sizes.time, width})}, 1.75f, attributes);
+  size_t x = layer.sum_and_norm(c.rows(width), layer.linear(attended, width, width));
+  size_t y = layer.feed_forward(x);
+  for (int i = 0; i < 3; ++i) {
+    c.apply(matmul_op, {y, c.random({width, width})}, rsqrt_of(width));
+  }
+  return c;
+}
+
+RowChainCase conv_chain(const Device& device, const RowChainSizes& sizes) {
+  RowChainCase c = chain_of_samples(device, sizes);
+  Layer layer = layer_of(c, sizes);
+  int64_t width = sizes.width;
+  size_t mixed =
+      c.apply(conv1d_op, {c.rows(width), c.random({kTaps, kGroup, width}), c.random({width})},
+              0.75f * rsqrt_of(kTaps * kGroup), causal_conv(width));
+  size_t x = layer.sum_and_norm(c.rows(width), c.apply(relu_op, {mixed}, 1.375f));
+  layer.feed_forward(x);
+  return c;
+}
+
+RowChainCase conv_grad_chain(const Device& device, const RowChainSizes& sizes) {
+  RowChainCase c = chain_of_samples(device, sizes);
+  Layer layer = layer_of(c, sizes);
+  int64_t width = sizes.width;
+  Attributes attributes = causal_conv(width);
+  attributes.set("time", sizes.time);
+  size_t dx = c.apply(conv1d_grad_input_op, {c.rows(width), c.random({kTaps, kGroup, width})},
+                      0.75f * rsqrt_of(kTaps * kGroup), attributes);
+  size_t dy = c.apply(add_op, {layer.norm_grad(dx), c.rows(width)}, 0.75f);
+  c.apply(relu_grad_op, {c.rows(width), layer.feed_forward_grad(dy)}, 0.625f);
+  return c;
+}
+
+RowChainCase crossing_products(const Device& device, int64_t width) {
+  RowChainCase c(device, 20, "fp16");
+  auto times_square = [&](size_t x) {
+    return c.apply(matmul_op, {x, c.random({width, width})}, rsqrt_of(width));
+  };
+  size_t x = c.apply(relu_op, {c.rows(width)});
+  size_t y = times_square(x);
+  size_t z = times_square(c.apply(silu_op, {c.apply(add_op, {y, c.rows(width)})}));
+  size_t sum = c.apply(add_op, {x, y, z}, 0.75f);
+  c.apply(add_op, {times_square(sum), times_square(y), z}, 0.75f);
+  return c;
+}
+
+void for_many_sizes(const Device& device,
+                    RowChainCase (*make)(const Device& device, const RowChainSizes& sizes),
+                    void (*check)(const RowChainCase& chain)) {
+  const RowChainSizes all[] = {{32, 128, 512},         {37, 48, 80},    {1, 64, 272},
+                               {50, 144, 160, "bf16"}, {100, 112, 336}, {130, 16, 32, "bf16"},
+                               {40, 192, 384}};
+  for (const RowChainSizes& sizes : all) {
+    SCOPED_TRACE(fmt::format("{}x{}x{}", sizes.rows, sizes.width, sizes.hidden));
+    check(make(device, sizes));
+  }
 }
 
 }  // namespace sigma1

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <deque>
+#include <functional>
 #include <memory>
 
 #include "sigma1/backend/cuda/row_chain.cuh"
@@ -14,13 +15,15 @@ class RowChainCase {
   using Id = size_t;                                     // of a tensor
   using Contents = std::vector<std::vector<std::byte>>;  // of each step's output, empty: not stored
 
-  // Tensors are stored in `format` where nothing else is asked for.
+  // Tensors are stored in `format` where nothing else is asked for. Rows may be of samples.
+  RowChainCase(const Device& device, Shape rows, std::string format)
+      : device_(device), rows_(std::move(rows)), format_(std::move(format)) {}
   RowChainCase(const Device& device, int64_t rows, std::string format)
-      : device_(device), rows_(rows), format_(std::move(format)) {}
+      : RowChainCase(device, Shape{rows}, std::move(format)) {}
 
   // Tensors from now on are memory without numbers, where only time matters.
   void leave_blank() { is_blank_ = true; }
-  Id rows(int64_t width, const std::string& format = "") { return random({rows_, width}, format); }
+  Id rows(int64_t width, const std::string& format = "");
   Id random(const Shape& shape, const std::string& format = "");
   // Settings that are not given are the op's defaults. Several outputs, which are alike, are one
   // tensor here, one behind the other; each has a factor of its own.
@@ -29,6 +32,7 @@ class RowChainCase {
 
   size_t step_count() const { return steps_.size(); }
   std::string step_name(size_t step) const;
+  const OpDef& op(size_t step) const { return *steps_[step].op; }
   const Buffer& output(size_t step) const { return tensors_[steps_[step].output].buffer; }
   // Whether a later step reads it.
   bool is_used(size_t step) const;
@@ -44,7 +48,8 @@ class RowChainCase {
   std::unique_ptr<Prepared> prepare(const std::vector<bool>& stored,
                                     const std::vector<bool>& turned = {}) const;
   Contents contents_of(const std::vector<std::unique_ptr<Memory>>& memory) const;
-  Contents run(const std::vector<bool>& stored, int rows_of_block) const;
+  using Make = std::function<std::unique_ptr<Chain>(const std::vector<ChainStep>&)>;
+  Contents run(const std::vector<bool>& stored, const Make& make) const;
 
   // One step by its own kernel, from what the chain stored; on the chain's device or another.
   std::vector<std::byte> run_alone(size_t step, const Contents& contents) const;
@@ -70,7 +75,7 @@ class RowChainCase {
   Buffer buffer_of(const Shape& shape, const std::string& format) const;
 
   const Device& device_;
-  int64_t rows_;
+  Shape rows_;
   std::string format_;
   bool is_blank_ = false;
   std::vector<TensorOf> tensors_;
@@ -80,14 +85,34 @@ class RowChainCase {
 // Sums in fp32 in another order, then rounded once: the other of two neighbours at most.
 void expect_close(const Tensor& got, const Tensor& want, const FloatFormat& format);
 
+// A chain against itself: whether it leaves the same bits again.
+void expect_the_same(const RowChainCase& chain, const std::vector<bool>& stored,
+                     const RowChainCase::Make& make, const RowChainCase::Contents& contents);
+// Step by step against single kernels, and against itself when inner values are not stored.
+void expect_as_single_kernels(const RowChainCase& chain, const RowChainCase::Make& make);
+
 struct RowChainSizes {
   int64_t rows, width, hidden;
   std::string format = "fp16";
+  int64_t time = 0;  // of a sample, for what reaches for other rows of it
+  int64_t heads = 2;
 };
 // From the end of attention to the start of the next: a product, the residual sum, a norm, a
 // feed-forward layer, another sum and norm, three products.
 RowChainCase forward_chain(const Device& device, const RowChainSizes& sizes);
 // The same backwards.
 RowChainCase backward_chain(const Device& device, const RowChainSizes& sizes);
+// Layers that begin with what reaches for other rows of a sample: attention, with relative
+// positions, and convolution, forwards and backwards.
+RowChainCase attention_chain(const Device& device, const RowChainSizes& sizes);
+RowChainCase conv_chain(const Device& device, const RowChainSizes& sizes);
+RowChainCase conv_grad_chain(const Device& device, const RowChainSizes& sizes);
+// Products of what other products and pointwise ops have computed, and sums of all of them.
+RowChainCase crossing_products(const Device& device, int64_t width);
+
+// Calls check(make(device, sizes)) for one row, few and many, and widths of many kinds.
+void for_many_sizes(const Device& device,
+                    RowChainCase (*make)(const Device& device, const RowChainSizes& sizes),
+                    void (*check)(const RowChainCase& chain));
 
 }  // namespace sigma1

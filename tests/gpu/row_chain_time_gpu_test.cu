@@ -3,8 +3,10 @@
 #include <cuda_runtime.h>
 #include <gtest/gtest.h>
 
+#include "sigma1/backend/cuda/cluster_chain.cuh"
 #include "sigma1/backend/cuda/device.h"
 #include "sigma1/backend/cuda/kernel.cuh"
+#include "sigma1/backend/cuda/row_chain.cuh"
 #include "sigma1/backend/cuda/stream.cuh"
 #include "tests/gpu/row_chain_case.h"
 
@@ -18,17 +20,17 @@ constexpr int kLaunches = 20, kRuns = 10;
 // A chain with tensors of its own, as a graph of some launches in a stream of its own.
 class OneRun {
  public:
-  OneRun(const RowChainCase& c, int rows_of_block)
+  OneRun(const RowChainCase& c, const RowChainCase::Make& make)
       : prepared_(c.prepare(std::vector<bool>(c.step_count(), true))),
-        chain_(prepared_->steps, rows_of_block) {
-    chain_.run(0);  // kernels are loaded when first used
+        chain_(make(prepared_->steps)) {
+    chain_->run(0);  // kernels are loaded when first used
     cuda::Stream::of_thread().wait();
     check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "stream");
     check(cudaEventCreate(&end_), "event");
     cudaGraph_t graph = nullptr;
     check(cudaStreamBeginCapture(stream_, cudaStreamCaptureModeThreadLocal), "capture");
     cuda::Stream::of_thread().with(stream_, [&] {
-      for (int i = 0; i < kLaunches; ++i) chain_.run(0);
+      for (int i = 0; i < kLaunches; ++i) chain_->run(0);
     });
     check(cudaStreamEndCapture(stream_, &graph), "end of capture");
     check(cudaGraphInstantiate(&ready_, graph, 0), "graph");
@@ -53,16 +55,16 @@ class OneRun {
 
  private:
   std::unique_ptr<RowChainCase::Prepared> prepared_;
-  cuda::RowChain chain_;
+  std::unique_ptr<Chain> chain_;
   cudaStream_t stream_ = nullptr;
   cudaEvent_t end_ = nullptr;
   cudaGraphExec_t ready_ = nullptr;
 };
 
 // Microseconds until each of some runs side by side has had a launch, of many.
-double time_of(const RowChainCase& c, int rows_of_block, int runs) {
+double time_of(const RowChainCase& c, const RowChainCase::Make& make, int runs) {
   std::deque<OneRun> all;
-  for (int i = 0; i < runs; ++i) all.emplace_back(c, rows_of_block);
+  for (int i = 0; i < runs; ++i) all.emplace_back(c, make);
   cudaStream_t stream = cuda::stream();
   cudaEvent_t begin = nullptr, end = nullptr;
   check(cudaEventCreate(&begin), "event");
@@ -84,17 +86,32 @@ double time_of(const RowChainCase& c, int rows_of_block, int runs) {
   return 1e3 * static_cast<double>(milliseconds) / (kLaunches * kRuns);
 }
 
-TEST(CudaRowChainTime, IsPrinted) {
-  if (cuda_device_count() == 0) GTEST_SKIP() << "no GPU here";
+void print_times(const std::string& what, const RowChainCase::Make& make) {
   RowChainSizes sizes{2048, 128, 512};
   RowChainCase forward = forward_chain(cuda_device(), sizes);
   RowChainCase backward = backward_chain(cuda_device(), sizes);
   for (int runs : {1, 2, 4}) {
-    for (int rows_of_block : {16, 32, 64}) {
-      std::printf("%d side by side, %d rows: forward %.2f us, backward %.2f us\n", runs,
-                  rows_of_block, time_of(forward, rows_of_block, runs),
-                  time_of(backward, rows_of_block, runs));
-    }
+    std::printf("%d side by side, %s: forward %.2f us, backward %.2f us\n", runs, what.c_str(),
+                time_of(forward, make, runs), time_of(backward, make, runs));
+  }
+}
+
+TEST(CudaRowChainTime, IsPrinted) {
+  if (cuda_device_count() == 0) GTEST_SKIP() << "no GPU here";
+  for (int rows : {16, 32}) {
+    print_times(fmt::format("blocks of {} rows", rows), [=](const std::vector<ChainStep>& steps) {
+      return std::make_unique<cuda::RowChain>(steps, rows);
+    });
+  }
+}
+
+TEST(CudaClusterChainTime, IsPrinted) {
+  if (cuda_device_count() == 0) GTEST_SKIP() << "no GPU here";
+  for (cuda::ClusterShape shape : {cuda::ClusterShape{80, 4}, {32, 2}}) {
+    auto make = [=](const std::vector<ChainStep>& steps) {
+      return std::make_unique<cuda::ClusterChain>(steps, shape);
+    };
+    print_times(fmt::format("{} rows to {} blocks", shape.rows, shape.ranks), make);
   }
 }
 

@@ -178,19 +178,6 @@ TEST_F(CudaSession, RoundsProductsOfFp32OnlyWhenAsked) {
   for (size_t i = 0; i < a.size(); ++i) EXPECT_NEAR(a[i], b[i], 2e-2) << "step " << i;
 }
 
-TEST_F(CudaSession, LearnsInTallBlocksAsOnTheCpu) {
-  const Device& tall = find_device("cuda+tall-rows");
-  for (const char* context : {"attention", "conv"}) {
-    SCOPED_TRACE(context);
-    Session cpu(config(context, "fp16"), corpus);
-    Session first(config(context, "fp16"), corpus, tall);
-    Session second(config(context, "fp16"), corpus, tall);
-    std::vector<double> want = losses(cpu, 50), got = losses(first, 50);
-    for (size_t i = 0; i < want.size(); ++i) ASSERT_NEAR(got[i], want[i], 2e-2) << "step " << i;
-    EXPECT_EQ(losses(second, 50), got);
-  }
-}
-
 TEST_F(CudaSession, IsProbedWhereItRuns) {
   Session session(config("attention", "fp16"), corpus, cuda_device());
   ModelBatch batch = step_batch(session.config(), corpus, 0);

@@ -13,59 +13,7 @@ namespace sigma1::cuda {
 namespace {
 
 constexpr int kSide = 64, kRowBytes = 2 * kSide;
-enum class Form {
-  registers,
-  registers_transposed,
-  shared,
-  shared_transposed,
-  narrow,
-  narrow_transposed
-};
-
-// Twice 32 columns: the second begins within the panel's rows, or within its permuted pieces.
-template <class Element, bool kTransposed>
-__device__ void multiply_halves(float (&sums)[kSide / 8][4], const uint32_t (&a)[kSide / 16][4],
-                                uint32_t right) {
-  constexpr int kHalfBytes = kTransposed ? kSide : kSide / 2 * kRowBytes;
-  constexpr int kTermBytes = kTransposed ? kRowBytes : 2;
-#pragma unroll
-  for (int half = 0; half < 2; ++half) {
-    float of_half[kSide / 16][4] = {};
-    begin_products();
-#pragma unroll
-    for (int x = 0; x < kSide; x += 16) {
-      uint64_t panel = panel_of(right + half * kHalfBytes + x * kTermBytes);
-      start_narrow_product<Element, kTransposed>(of_half, a[x / 16], panel, true);
-    }
-    commit_products();
-    wait_products<0>(of_half);
-#pragma unroll
-    for (int n = 0; n < kSide / 4; ++n) {
-      sums[half * kSide / 16 + n / 4][n % 4] = of_half[n / 4][n % 4];
-    }
-  }
-}
-
-template <class Element, Form form>
-__device__ void multiply_panels(float (&sums)[kSide / 8][4], const uint32_t (&a)[kSide / 16][4],
-                                uint32_t left, uint32_t right) {
-  begin_products();
-#pragma unroll
-  for (int x = 0; x < kSide; x += 16) {
-    if constexpr (form == Form::shared) {
-      start_product<Element>(sums, panel_of(left + 2 * x), panel_of(right + 2 * x), x > 0);
-    } else if constexpr (form == Form::shared_transposed) {
-      start_product<Element, true>(sums, panel_of(left + x * kRowBytes),
-                                   panel_of(right + x * kRowBytes), x > 0);
-    } else if constexpr (form == Form::registers) {
-      start_product<Element, false>(sums, a[x / 16], panel_of(right + 2 * x), x > 0);
-    } else {
-      start_product<Element, true>(sums, a[x / 16], panel_of(right + x * kRowBytes), x > 0);
-    }
-  }
-  commit_products();
-  wait_products<0>(sums);
-}
+enum class Form { registers, registers_transposed, shared, shared_transposed };
 
 // a and b lie in shared memory as panels; results are those of a·bᵀ, of a·b where b is transposed,
 // or of aᵀ·b where both are.
@@ -88,11 +36,22 @@ __global__ void multiply(const Element* a, const Element* b, float* results) {
     load_matrix_x4(of_warp[x / 16], left + place(row, x + lane / 16 * 8));
   }
   float sums[kSide / 8][4];
-  if constexpr (form == Form::narrow || form == Form::narrow_transposed) {
-    multiply_halves<Element, form == Form::narrow_transposed>(sums, of_warp, right);
-  } else {
-    multiply_panels<Element, form>(sums, of_warp, left, right);
+  begin_products();
+#pragma unroll
+  for (int x = 0; x < kSide; x += 16) {
+    if constexpr (form == Form::shared) {
+      start_product<Element>(sums, panel_of(left + 2 * x), panel_of(right + 2 * x), x > 0);
+    } else if constexpr (form == Form::shared_transposed) {
+      start_product<Element, true>(sums, panel_of(left + x * kRowBytes),
+                                   panel_of(right + x * kRowBytes), x > 0);
+    } else if constexpr (form == Form::registers) {
+      start_product<Element, false>(sums, of_warp[x / 16], panel_of(right + 2 * x), x > 0);
+    } else {
+      start_product<Element, true>(sums, of_warp[x / 16], panel_of(right + x * kRowBytes), x > 0);
+    }
   }
+  commit_products();
+  wait_products<0>(sums);
   for (int n = 0; n < kSide / 2; ++n) {
     int row = warp * 16 + lane / 4 + n % 4 / 2 * 8, column = n / 4 * 8 + lane % 4 * 2 + n % 2;
     results[row * kSide + column] = sums[n / 4][n % 4];
@@ -126,8 +85,7 @@ void expect_products() {
     float want = 0;
     for (int k = 0; k < kSide; ++k) {
       bool a_across = form == Form::shared_transposed;
-      bool b_across =
-          a_across || form == Form::registers_transposed || form == Form::narrow_transposed;
+      bool b_across = a_across || form == Form::registers_transposed;
       want += number(a_across ? k * kSide + row : row * kSide + k, 17) *
               number(b_across ? k * kSide + column : column * kSide + k, 23);
     }
@@ -165,15 +123,6 @@ TEST_F(CudaWgmma, MultipliesColumnsInSharedMemory) {
 TEST_F(CudaWgmma, MultipliesRowsByColumns) {
   expect_products<__half, Form::registers_transposed>();
   expect_products<__nv_bfloat16, Form::registers_transposed>();
-}
-
-TEST_F(CudaWgmma, MultipliesByHalfOfTheRows) {
-  expect_products<__half, Form::narrow>();
-  expect_products<__nv_bfloat16, Form::narrow>();
-}
-TEST_F(CudaWgmma, MultipliesByHalfOfTheColumns) {
-  expect_products<__half, Form::narrow_transposed>();
-  expect_products<__nv_bfloat16, Form::narrow_transposed>();
 }
 
 }  // namespace

@@ -8,8 +8,7 @@ namespace sigma1 {
 
 inline constexpr const char* kDeviceHelp =
     "auto, cpu, cuda or cuda:N; cuda+tf32: products of fp32 in TF32; "
-    "cuda+fast-sums, +exact-sums: how products of 8 bits add up; "
-    "cuda+tall-rows: row chains in blocks of 64 rows, for several runs at once";
+    "cuda+fast-sums, +exact-sums: how products of 8 bits add up";
 
 void add_align(CLI::App& app);
 void add_bench(CLI::App& app);

@@ -2,6 +2,8 @@
 // nothing overflows on the way: as in cpu/math_kernels.h, with the device's own functions.
 #pragma once
 
+#include "sigma1/backend/cuda/float_instructions.cuh"
+
 namespace sigma1::cuda {
 
 // 1/(1 + e^−x) and the same of −x.
@@ -12,16 +14,6 @@ struct Logistic {
 __device__ inline Logistic logistic(float x) {
   float e = expf(-fabsf(x)), larger = 1 / (1 + e), smaller = e * larger;
   return x < 0 ? Logistic{smaller, larger} : Logistic{larger, smaller};
-}
-
-// A NaN stays one.
-__device__ inline float at_most(float x, float bound) {
-  asm("min.NaN.f32 %0, %0, %1;" : "+f"(x) : "f"(bound));
-  return x;
-}
-__device__ inline float at_least(float x, float bound) {
-  asm("max.NaN.f32 %0, %0, %1;" : "+f"(x) : "f"(bound));
-  return x;
 }
 
 struct Relu {
@@ -37,9 +29,8 @@ struct Bell {
 };
 
 __device__ inline Bell bell(float x) {
-  float square = x * x, height, t;
-  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(height) : "f"(square * -0.721347511f));
-  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(t) : "f"(fmaf(fabsf(x), 0.3f, 1)));
+  float square = x * x;
+  float height = fast_exp2(square * -0.721347511f), t = fast_inverse(fmaf(fabsf(x), 0.3f, 1));
   float p = 3.542373147e-02f;
   p = fmaf(p, t, -1.561584348e-01f);
   p = fmaf(p, t, 2.045567666e-01f);

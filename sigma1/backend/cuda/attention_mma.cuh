@@ -17,6 +17,7 @@
 
 #include "sigma1/backend/cuda/attention_factors16.cuh"
 #include "sigma1/backend/cuda/attention_factors32.cuh"
+#include "sigma1/backend/cuda/float_instructions.cuh"
 
 namespace sigma1::cuda {
 
@@ -49,13 +50,6 @@ struct Skew {
 
 // Logits are in units of log 2.
 inline constexpr float kLog2e = 1.44269504088896341f;
-
-// Of −∞, 0.
-__device__ inline float fast_exp2(float x) {
-  float y;
-  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
-  return y;
-}
 
 // What logits are taken relative to: the largest, or anything where nothing is seen.
 __device__ inline float finite_largest(float largest) { return largest == -INFINITY ? 0 : largest; }

@@ -4,6 +4,7 @@
 // with this row's. So memory is busy while exponentials are computed.
 #include "sigma1/backend/cuda/cross_entropy.cuh"
 #include "sigma1/backend/cuda/eight.cuh"
+#include "sigma1/backend/cuda/float_instructions.cuh"
 #include "sigma1/backend/cuda/launch.cuh"
 #include "sigma1/backend/cuda/mma.cuh"
 #include "sigma1/backend/cuda/reduce.cuh"
@@ -34,11 +35,7 @@ struct Exponential {
   float shift;
 
   __device__ explicit Exponential(float largest) : shift(-kLog2E * largest) {}
-  __device__ float operator()(float x) const {
-    float result;
-    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(fmaf(kLog2E, x, shift)));
-    return result;
-  }
+  __device__ float operator()(float x) const { return fast_exp2(fmaf(kLog2E, x, shift)); }
 };
 
 // The row in shared memory, as the thread sees it.

@@ -75,7 +75,7 @@ class CudaDevice : public Device {
   Grouping grouping(const Graph& graph) const override { return cuda::grouping(graph, choices_); }
   std::unique_ptr<Chain> make_chain(NodeGroup::Kind kind,
                                     std::vector<ChainStep> steps) const override {
-    return cuda::make_chain(kind, std::move(steps), choices_);
+    return cuda::make_chain(kind, std::move(steps));
   }
 
   bool reads_turned(const Graph& graph, int node, size_t input) const override {

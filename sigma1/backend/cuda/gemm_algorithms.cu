@@ -6,6 +6,7 @@
 #include <fstream>
 #include <map>
 
+#include "sigma1/backend/cuda/cache_folder.cuh"
 #include "sigma1/backend/device.h"
 #include "sigma1/base/error.h"
 #include "sigma1/base/file.h"
@@ -16,15 +17,8 @@ namespace {
 namespace fs = std::filesystem;
 
 fs::path cache_path() {
-  auto folder_in = [](const char* variable) {
-    const char* value = std::getenv(variable);
-    return fs::path(value && *value ? value : "");
-  };
-  if (fs::path cache = folder_in("XDG_CACHE_HOME"); !cache.empty()) {
-    return cache / "sigma1" / "cublaslt.txt";
-  }
-  fs::path home = folder_in("HOME");
-  return home.empty() ? home : home / ".cache" / "sigma1" / "cublaslt.txt";
+  fs::path folder = cache_folder();
+  return folder.empty() ? folder : folder / "cublaslt.txt";
 }
 
 std::string to_hex(const Algorithm& algorithm) {

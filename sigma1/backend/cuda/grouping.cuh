@@ -6,7 +6,6 @@
 namespace sigma1::cuda {
 
 Grouping grouping(const Graph& graph, const ProductChoices& choices);
-std::unique_ptr<Chain> make_chain(NodeGroup::Kind kind, std::vector<ChainStep> steps,
-                                  const ProductChoices& choices);
+std::unique_ptr<Chain> make_chain(NodeGroup::Kind kind, std::vector<ChainStep> steps);
 
 }  // namespace sigma1::cuda

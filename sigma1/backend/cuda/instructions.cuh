@@ -35,6 +35,14 @@ enum class Opcode : int {
   combine,   // factor·x + second·y
 };
 
+// What activations.cuh calls an opcode's function, or that of which it is the gradient.
+inline constexpr const char* kActivations[] = {"Relu", "Gelu",     "GeluTanh", "Tanh", "Sigmoid",
+                                               "Silu", "Softplus", "Exp",      "Log"};
+static_assert(std::size(kActivations) == static_cast<size_t>(Opcode::relu_grad));
+constexpr const char* activation_of(Opcode opcode) {
+  return kActivations[static_cast<size_t>(opcode) % std::size(kActivations)];
+}
+
 struct Parameters {
   float factor = 1;
   float multiplier = 1;  // of an activation's input

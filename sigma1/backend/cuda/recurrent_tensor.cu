@@ -43,8 +43,8 @@ struct Advancing {
   __device__ void step(int i, float sum_u, float sum_c) {
     float of_u = kOfU * (ahead[i][0] + bias_u), of_c = kOfC * (ahead[i][1] + bias_c);
     float rest = 1 - state;
-    u = reciprocal(1 + power_of_two(fmaf(slope_u, sum_u, of_u)));
-    float twice = 2 * reciprocal(1 + power_of_two(fmaf(slope_c, sum_c, of_c)));
+    u = fast_inverse(1 + fast_exp2(fmaf(slope_u, sum_u, of_u)));
+    float twice = 2 * fast_inverse(1 + fast_exp2(fmaf(slope_c, sum_c, of_c)));
     c = 1 - twice;
     state = fmaf(u, rest - twice, state);
   }

@@ -2,6 +2,7 @@
 // by a vector that is fp32 but for being cut into 16-bit parts. Private to this folder.
 #pragma once
 
+#include "sigma1/backend/cuda/float_instructions.cuh"
 #include "sigma1/backend/cuda/mma.cuh"
 #include "sigma1/backend/cuda/recurrent_steps.cuh"
 
@@ -139,17 +140,6 @@ __device__ float own(const float (&of)[4], int t) {
     sum += __shfl_xor_sync(~0U, pick(of, t ^ 1), 1);
   }
   return sum;
-}
-
-__device__ inline float power_of_two(float exponent) {
-  float result;
-  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(exponent));
-  return result;
-}
-__device__ inline float reciprocal(float value) {
-  float result;
-  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(value));
-  return result;
 }
 
 // A number of a tensor of 16 bits as the weights are (kSame), or of any other.

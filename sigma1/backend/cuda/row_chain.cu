@@ -19,7 +19,6 @@ RowKernel kernel_for(Type type) {
 }
 
 RowKernel kernel_for(const RowPlan& plan) {
-  if (plan.rows_of_block == kTallBlock) return kernel_for<kTallBlock>(plan.type);
   return plan.rows_of_block == 16 ? kernel_for<16>(plan.type) : kernel_for<32>(plan.type);
 }
 
@@ -54,16 +53,6 @@ CUtensorMap tensor_map_of(const RowStep& product) {
   return map;
 }
 
-RowMatrices matrices_of(const RowPlan& plan) {
-  RowMatrices matrices{};
-  for (const RowStep& each : plan.steps) {
-    if (each.op != RowOp::product) continue;
-    matrices.maps[matrices.count] = tensor_map_of(each);
-    matrices.sizes[matrices.count++] = {each.out.width, each.depth, each.transposed};
-  }
-  return matrices;
-}
-
 // Blocks of 32 rows read the weights half as often, and take less than twice as long: they are
 // better where blocks of 16 would not all run at once, one to a multiprocessor.
 std::optional<RowPlan> plan_by_rows(std::span<const ChainStep> steps) {
@@ -95,29 +84,14 @@ void expect_aligned(const RowPlan& plan) {
   for (const RowCopy& each : plan.copies) expect_aligned(each.from);
 }
 
-template <class Element>
-void append(std::vector<std::byte>& code, const std::vector<Element>& elements) {
-  auto bytes = std::as_bytes(std::span(elements));
-  code.insert(code.end(), bytes.begin(), bytes.end());
-}
-
 }  // namespace
 
 struct RowChain::Ready {
   explicit Ready(const RowPlan& plan)
       : kernel(kernel_for(plan)),
         shared_bytes(static_cast<size_t>(plan.shared_bytes())),
-        blocks(static_cast<unsigned>((plan.rows + plan.rows_of_block - 1) / plan.rows_of_block)),
-        matrices(matrices_of(plan)),
-        code{
-            .code = nullptr,
-            .code_bytes = plan.code_bytes(),
-            .steps = static_cast<int>(plan.steps.size()),
-            .instructions = static_cast<int>(plan.instructions.size()),
-            .copies = static_cast<int>(plan.copies.size()),
-            .row_copies = static_cast<int>(std::ranges::count(plan.copies, true, &RowCopy::by_row)),
-            .first_copies = plan.first_copies,
-            .rows = plan.rows} {
+        blocks(static_cast<unsigned>(plan.blocks())),
+        matrices(matrices_of(plan, tensor_map_of)) {
     allow_most_shared(kernel, "row chain: shared memory");
     write_code(plan);
   }
@@ -126,14 +100,10 @@ struct RowChain::Ready {
   Ready& operator=(const Ready&) = delete;
 
   void write_code(const RowPlan& plan) {
-    std::vector<std::byte> bytes;
-    append(bytes, plan.steps);
-    append(bytes, plan.instructions);
-    append(bytes, plan.copies);
-    bytes.resize(static_cast<size_t>(plan.code_bytes()));
+    std::vector<std::byte> bytes = code_bytes_of(plan);
     void* memory = nullptr;
     check(cudaMalloc(&memory, bytes.size()), "row chain: memory of its code");
-    code.code = static_cast<const uint4*>(memory);
+    code = code_of(plan, memory);
     check(cudaMemcpyAsync(memory, bytes.data(), bytes.size(), cudaMemcpyHostToDevice, stream()),
           "row chain: writing its code");
     check(cudaStreamSynchronize(stream()), "row chain: waiting for its code");
@@ -147,7 +117,7 @@ struct RowChain::Ready {
   size_t shared_bytes;
   unsigned blocks;
   RowMatrices matrices;
-  RowCode code;
+  RowCode code{};
 };
 
 RowChain::RowChain(std::vector<ChainStep> steps, int rows_of_block) {

@@ -24,8 +24,7 @@ bool fits_rows(std::span<const ChainStep> steps, int rows_of_block = 16);
 // without, which later steps read.
 class RowChain : public Chain {
  public:
-  // Throws Bug when the steps do not fit. A block has 16, 32 or 64 rows; 0: 16 or 32 by the number
-  // of rows.
+  // Throws Bug when the steps do not fit. A block has 16 rows or 32; 0: by their number.
   explicit RowChain(std::vector<ChainStep> steps, int rows_of_block = 0);
   ~RowChain() override;
   void run(uint64_t step) override;

@@ -1,22 +1,11 @@
 // The kernel of a row chain. Private to this folder.
 #pragma once
 
+#include "sigma1/backend/cuda/row_code.cuh"
 #include "sigma1/backend/cuda/row_norm.cuh"
 #include "sigma1/backend/cuda/row_product.cuh"
-#include "sigma1/backend/cuda/row_tall_product.cuh"
 
 namespace sigma1::cuda {
-
-// A kernel's parameter. The code, steps, instructions and copies one behind the other, is in memory
-// rather than here: every block reads all of it at once instead of waiting for each step's.
-struct RowCode {
-  const uint4* code;
-  int code_bytes;
-  int steps, instructions, copies;
-  // Copies of rows come first, and of those the ones that no step sends for.
-  int row_copies, first_copies;
-  int64_t rows;
-};
 
 constexpr int kRowChainThreads = kWorkers + 32;
 
@@ -24,12 +13,14 @@ constexpr int kRowChainThreads = kWorkers + 32;
 template <int kRows>
 __device__ void load_rows(const RowCopy& copy, const RowBlock& block) {
   constexpr int kRowThreads = kWorkers / kRows;
-  int thread = thread_of_block<kRows>(), row = thread / kRowThreads, groups = copy.width / 8;
+  int row = static_cast<int>(threadIdx.x) / kRowThreads, groups = copy.width / 8;
   bool exists = row < block.rows;
   const std::byte* from = copy.from;
   if (exists) from += (block.first_row + row) * copy.width * 2;
-  for (int group = thread % kRowThreads; group < groups; group += kRowThreads) {
-    copy_16_async(block.at(copy.slot(), {row, group * 8}), from + group * 16, exists);
+  std::byte* to = block.slots + copy.offset + row * copy.stride;
+  for (int group = static_cast<int>(threadIdx.x) % kRowThreads; group < groups;
+       group += kRowThreads) {
+    copy_16_async(to + group * 16, from + group * 16, exists);
   }
 }
 
@@ -37,7 +28,7 @@ __device__ void load_rows(const RowCopy& copy, const RowBlock& block) {
 template <int kRows>
 __device__ void widen_rows(const RowCopy& copy, const RowBlock& block) {
   View view{const_cast<std::byte*>(copy.from), copy.type, false, nullptr, 0};
-  int thread = thread_of_block<kRows>(), warp = thread / 32, lane = thread % 32;
+  int warp = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32;
   for (int row = warp; row < kRows; row += kWorkers / 32) {
     for (int column = lane * 4; column < copy.width; column += 32 * 4) {
       Four values{};
@@ -60,11 +51,11 @@ __device__ inline void load_vector(const RowCopy& copy, const RowBlock& block) {
                                                                         values.at[2], values.at[3]};
 }
 
-// By all warps; there once copies have been waited for.
+// Rows by all warps, then vectors by one each.
 template <int kRows>
-__device__ void send_for_rows(const RowBlock& block, const RowCopy* copies, int count) {
+__device__ void load_inputs(const RowBlock& block, const RowCopy* copies, const RowCode& code) {
 #pragma unroll 1
-  for (int i = 0; i < count; ++i) {
+  for (int i = 0; i < code.row_copies; ++i) {
     const RowCopy copy = copies[i];
     if (copy.type == Type::e4m3 || copy.type == Type::e5m2) {
       widen_rows<kRows>(copy, block);
@@ -73,12 +64,6 @@ __device__ void send_for_rows(const RowBlock& block, const RowCopy* copies, int 
     }
   }
   commit_copies();
-}
-
-// Rows by all warps, then vectors by one each.
-template <int kRows>
-__device__ void load_inputs(const RowBlock& block, const RowCopy* copies, const RowCode& code) {
-  send_for_rows<kRows>(block, copies, code.first_copies);
   int warp = static_cast<int>(threadIdx.x) / 32;
 #pragma unroll 1
   for (int i = code.row_copies + warp; i < code.copies; i += kWorkers / 32) {
@@ -87,25 +72,31 @@ __device__ void load_inputs(const RowBlock& block, const RowCopy* copies, const 
   wait_copies<0>();
 }
 
-// Inlined, as is what calls it: products of tall blocks would wait for each other where a call
-// might come between them.
-template <int kRows, Type kType>
-__device__ __forceinline__ void run_step(const RowBlock& block, const RowStep& step,
-                                         RowProducts<kRows>& products) {
+template <int kRows, Type kType, class Stream>
+__device__ void run_step(const RowBlock& block, const RowStep& step, Stream& stream,
+                         TileSharing<kRows>& sharing) {
+  bool fits = step.out.width <= kRowColumns;
   if (step.op == RowOp::product) {
-    products.template multiply<kType>(block, step);
+    multiply_rows<kRows, kType>(block, step, stream, sharing);
+  } else if (step.op == RowOp::pointwise) {
+    apply_pointwise<kRows, kType>(block, step);
+  } else if (step.op == RowOp::norm) {
+    fits ? normalise_rows<kRows, kType, true>(block, step)
+         : normalise_rows<kRows, kType, false>(block, step);
   } else {
-    run_by_rows<kRows, kType>(block, step);
+    fits ? normalise_grad_rows<kRows, kType, true>(block, step)
+         : normalise_grad_rows<kRows, kType, false>(block, step);
   }
 }
 
-// Tall blocks have no registers for a step while they multiply.
 template <int kRows>
-using StepOf = std::conditional_t<kRows == kTallBlock, const RowStep&, const RowStep>;
+struct RowRoom {
+  TileRing<stages_for(kRows)> ring;
+  alignas(16) SharedSums<kRows> sums;
+};
 
 template <int kRows, Type kType>
-__device__ __forceinline__ void run_steps(const RowCode& code, std::byte* room,
-                                          ProductRoom<kRows>& own) {
+__device__ void run_steps(const RowCode& code, std::byte* room, RowRoom<kRows>& own) {
   const auto* steps = reinterpret_cast<const RowStep*>(room);
   const auto* instructions = reinterpret_cast<const RowInstruction*>(steps + code.steps);
   const auto* copies = reinterpret_cast<const RowCopy*>(instructions + code.instructions);
@@ -115,24 +106,19 @@ __device__ __forceinline__ void run_steps(const RowCode& code, std::byte* room,
                  static_cast<int>(rows < kRows ? rows : kRows)};
   load_inputs<kRows>(block, copies, code);
   sync_first<kWorkers>();
-  RowProducts<kRows> products(own);
+  TileSharing<kRows> sharing(own.sums);
+  TileStream<stages_for(kRows)> stream(own.ring, sharing.part().half());
 #pragma unroll 1
   for (int i = 0; i < code.steps; ++i) {
-    StepOf<kRows> step = steps[i];
-    if constexpr (kRows == kTallBlock) {
-      if (step.waits) wait_copies<0>();
-    }
+    const RowStep step = steps[i];
     if (step.waits) sync_first<kWorkers>();
-    if constexpr (kRows == kTallBlock) {
-      if (step.copies > 0) send_for_rows<kRows>(block, copies + step.first_copy, step.copies);
-    }
-    run_step<kRows, kType>(block, step, products);
+    run_step<kRows, kType>(block, step, stream, sharing);
   }
 }
 
 // By the warp that sends: the first weights are on their way before the code is there.
-template <int kRows>
-__device__ void send_for_all(TileRing<kRows>& ring, const RowMatrices& matrices) {
+template <int kStages>
+__device__ void send_for_all(TileRing<kStages>& ring, const RowMatrices& matrices) {
   int lane = static_cast<int>(threadIdx.x) % 32;
   if (lane < matrices.count) prefetch_map(&matrices.maps[lane]);
   if (lane == 0) ring.start();
@@ -144,7 +130,7 @@ __device__ void send_for_all(TileRing<kRows>& ring, const RowMatrices& matrices)
 template <int kRows, Type kType>
 __global__ void __launch_bounds__(kRowChainThreads, 1)
     row_chain_kernel(const RowCode code, const __grid_constant__ RowMatrices matrices) {
-  using Room = ProductRoom<kRows>;
+  using Room = RowRoom<kRows>;
   constexpr int kOwnBytes = stages_for(kRows) * kTileBytes + kBarrierBytes + sharing_bytes(kRows);
   static_assert(sizeof(Room) <= kOwnBytes);
   auto& own = *reinterpret_cast<Room*>(shared_memory());

@@ -4,6 +4,8 @@
 
 #include "sigma1/backend/cuda/builder.cuh"
 #include "sigma1/backend/cuda/row_chain.cuh"
+#include "sigma1/ops/attention.h"
+#include "sigma1/ops/conv.h"
 #include "sigma1/ops/linear.h"
 #include "sigma1/ops/norm.h"
 
@@ -19,13 +21,18 @@ bool is_norm_grad(const OpDef& op) {
   return &op == &layer_norm_grad_op || &op == &rms_norm_grad_op;
 }
 
+bool is_reaching(const OpDef& op) {
+  return &op == &attention_op || &op == &conv1d_op || &op == &conv1d_grad_input_op;
+}
+
 std::optional<Type> plain_type(const Buffer& buffer) {
   if (buffer.kind != Kind::real || buffer.scale != nullptr) return std::nullopt;
   return buffer.codec == nullptr ? Type::fp32 : find_type(buffer.codec->cast().format);
 }
 
 bool is_row_input(const OpDef& op, size_t i, size_t inputs) {
-  if (is_product(op) || is_norm(op)) return i == 0;
+  if (&op == &attention_op) return i < 3;
+  if (is_product(op) || is_norm(op) || is_reaching(op)) return i == 0;
   return !is_norm_grad(op) || i == 0 || i + 1 == inputs;
 }
 
@@ -81,6 +88,22 @@ bool is_row_product(const OpDef& op, const Launch& launch) {
   return !is_linear || is_vector(launch.in(2), width_of(y));
 }
 
+// Of the format of the rows: what lies in memory goes to tensor cores as it is.
+bool is_row_reaching(const OpDef& op, const Launch& launch) {
+  std::optional<Type> type = plain_type(launch.in(0));
+  auto has_type = [&](size_t i) { return plain_type(launch.in(i)) == type; };
+  if (plain_type(launch.out()) != type) return false;
+  if (&op != &attention_op) {
+    bool has_bias = launch.inputs.size() > 2;
+    return has_type(1) && (!has_bias || is_vector(launch.in(2), width_of(launch.out())));
+  }
+  if (launch.attr<bool>("has_mask")) return false;
+  for (size_t i = 1; i < launch.inputs.size(); ++i) {
+    if (!has_type(i)) return false;
+  }
+  return true;
+}
+
 bool are_like_output(const Launch& launch) {
   return std::ranges::all_of(launch.inputs, [&](const Buffer& each) {
     return each.count() == launch.out().count() && width_of(each) == width_of(launch.out());
@@ -97,6 +120,7 @@ bool is_row_local(const OpDef& op, const Launch& launch) {
     if (by_row && !is_row_tensor(launch.in(i))) return false;
   }
   if (is_product(op)) return is_row_product(op, launch);
+  if (is_reaching(op)) return is_row_reaching(op, launch);
   if (is_norm(op) || is_norm_grad(op)) {
     for (size_t i = 0; i < launch.inputs.size(); ++i) {
       if (is_row_input(op, i, launch.inputs.size())) continue;

@@ -14,6 +14,10 @@ bool is_product(const OpDef& op);
 bool is_norm(const OpDef& op);
 bool is_norm_grad(const OpDef& op);
 
+// Whether a row of the result depends on other rows of its sample too: attention, convolution over
+// time and the gradient of what that reads.
+bool is_reaching(const OpDef& op);
+
 // Of numbers at their own scale in a format that the GPU has; nothing for others.
 std::optional<Type> plain_type(const Buffer& buffer);
 

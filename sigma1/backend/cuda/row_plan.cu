@@ -23,8 +23,7 @@ class Planner {
   std::optional<RowPlan> plan() {
     if (!go_together()) return std::nullopt;
     find_last_uses();
-    for (size_t s = 0; s < (loads_late() ? joined_end(0) : steps_.size()); ++s) load_rows(s);
-    plan_.first_copies = row_copies();
+    for (size_t s = 0; s < steps_.size(); ++s) load_rows(s);
     for (size_t s = 0; s < steps_.size(); ++s) load_vectors(s);
     for (size_t s = 0; s < steps_.size(); ++s) append(s);
     // Copies of rows are not waited for while vectors are read.
@@ -99,21 +98,6 @@ class Planner {
     return found == loaded_.end() ? nullptr : &*found;
   }
 
-  // Tall blocks have no room for all rows from the start: those of a step are sent for when the
-  // step before begins.
-  bool loads_late() const { return plan_.rows_of_block == kTallBlock; }
-
-  // Behind those that are one in the plan with step s.
-  size_t joined_end(size_t s) const {
-    do ++s;
-    while (s < steps_.size() && joins(steps_, s));
-    return s;
-  }
-
-  int row_copies() const {
-    return static_cast<int>(std::ranges::count(plan_.copies, true, &RowCopy::by_row));
-  }
-
   // What no step before has loaded.
   void load_rows(size_t s) {
     const ChainStep& step = steps_[s];
@@ -123,15 +107,6 @@ class Planner {
       Loaded& loaded = *find_loaded(step.launch.in(i));
       if (loaded.slot.offset == Slot::kNone) load_rows(loaded);
     }
-  }
-
-  void load_rows_ahead(RowStep& next, size_t s) {
-    places_.free_before(first_joined_);
-    int before = row_copies();
-    size_t first = joined_end(s);
-    for (size_t i = first; first < steps_.size() && i < joined_end(first); ++i) load_rows(i);
-    next.first_copy = static_cast<uint16_t>(before);
-    next.copies = static_cast<uint8_t>(row_copies() - before);
   }
 
   // All are there from the start.
@@ -229,7 +204,6 @@ class Planner {
       next.op = RowOp::pointwise;
       next.factor = step.launch.factor();
       next.first_instruction = static_cast<int>(plan_.instructions.size());
-      if (loads_late()) load_rows_ahead(next, s);
       if (is_product(*step.op)) set_product(next, s);
       if (is_norm(*step.op) || is_norm_grad(*step.op)) set_norm(next, s);
       if (is_pointwise) next.out.width = static_cast<int>(width_of(step.launch.out()));

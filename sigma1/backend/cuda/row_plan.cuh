@@ -16,16 +16,11 @@ namespace sigma1::cuda {
 inline constexpr int kTileDepth = 64, kTileColumns = 128;
 inline constexpr int kTileBytes = kTileDepth * kTileColumns * 2;
 
-// A block has 16 rows, 32 or so many; the tallest multiplies by instructions of its own.
-inline constexpr int kTallBlock = 64;
-
 // Tiles that shared memory has room for, by the rows of a block, and bytes of their barriers.
 constexpr int stages_for(int rows_of_block) { return rows_of_block == 16 ? 6 : 4; }
 inline constexpr int kBarrierBytes = 128;
 // Of the sums that warps give each other.
-constexpr int sharing_bytes(int rows_of_block) {
-  return rows_of_block == kTallBlock ? 0 : 1024 * rows_of_block;
-}
+constexpr int sharing_bytes(int rows_of_block) { return 1024 * rows_of_block; }
 // Numbers of a vector that a warp brings to shared memory at once.
 inline constexpr int kVectorPiece = 128;
 // A kernel's parameter has room for so many matrices.
@@ -61,9 +56,6 @@ enum class RowOp : int { product, pointwise, norm, norm_grad };
 struct alignas(16) RowStep {
   RowOp op{};
   bool waits = false;  // for what other threads do in the steps before
-  // Of rows for the next step, which are sent for when this one begins.
-  uint8_t copies = 0;
-  uint16_t first_copy = 0;
   float factor = 1;
   Slot x, dy;
   RowResult out;            // of the op; a pointwise op has only its instructions'
@@ -86,7 +78,7 @@ struct alignas(16) RowInstruction {
   RowResult out;      // of that op
 };
 
-// What is brought to shared memory, before the first step where no step sends for it.
+// What is brought to shared memory before the first step.
 struct RowCopy {
   const std::byte* from = nullptr;
   Type type{};
@@ -104,9 +96,9 @@ struct RowPlan {
   int64_t rows = 0;
   int rows_of_block = 0;
   int room = 0;            // bytes of slots and vectors
-  int first_copies = 0;    // that no step sends for: the first ones, rows; vectors are the last
   Type type = Type::fp16;  // of all rows; fp32: they differ
 
+  int64_t blocks() const { return (rows + rows_of_block - 1) / rows_of_block; }
   int64_t products() const { return std::ranges::count(steps, RowOp::product, &RowStep::op); }
   int code_bytes() const {
     size_t bytes = steps.size() * sizeof(RowStep) + instructions.size() * sizeof(RowInstruction) +

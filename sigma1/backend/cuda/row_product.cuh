@@ -151,48 +151,21 @@ __device__ void multiply_as(const RowBlock& block, const RowStep& step, Stream& 
   }
 }
 
-// Calls multiply(an Element, whether the weights are transposed).
-template <Type kType, class Multiply>
-__device__ void with_factors(const RowStep& step, Multiply multiply) {
-  auto with_element = [&]<class Element>(Element element) {
+template <int kRows, Type kType, class Stream>
+__device__ void multiply_rows(const RowBlock& block, const RowStep& step, Stream& stream,
+                              TileSharing<kRows>& sharing) {
+  auto multiply = [&]<class Element>(Element) {
     if (step.transposed) {
-      multiply(element, std::true_type{});
+      multiply_as<kRows, kType, Element, true>(block, step, stream, sharing);
     } else {
-      multiply(element, std::false_type{});
+      multiply_as<kRows, kType, Element, false>(block, step, stream, sharing);
     }
   };
   if (kType == Type::bf16 || (kType == Type::fp32 && step.x.bfloat)) {
-    with_element(__nv_bfloat16{});
+    multiply(__nv_bfloat16{});
   } else {
-    with_element(__half{});
+    multiply(__half{});
   }
 }
-
-// What products have in shared memory.
-template <int kRows>
-struct ProductRoom {
-  TileRing<kRows> ring;
-  alignas(16) SharedSums<kRows> sums;
-};
-
-// A thread's part of all products of a chain, one after the other.
-template <int kRows>
-class RowProducts {
- public:
-  __device__ explicit RowProducts(ProductRoom<kRows>& room)
-      : sharing_(room.sums), stream_(room.ring, sharing_.part().half()) {}
-
-  template <Type kType>
-  __device__ void multiply(const RowBlock& block, const RowStep& step) {
-    with_factors<kType>(
-        step, [&]<class Element, bool transposed>(Element, std::bool_constant<transposed>) {
-          multiply_as<kRows, kType, Element, transposed>(block, step, stream_, sharing_);
-        });
-  }
-
- private:
-  TileSharing<kRows> sharing_;
-  TileStream<kRows> stream_;
-};
 
 }  // namespace sigma1::cuda

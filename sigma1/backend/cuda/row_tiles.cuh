@@ -24,13 +24,9 @@ struct RowMatrices {
   int count;
 };
 
-// In shared memory; for blocks of so many rows.
-template <int kRows>
+// In shared memory.
+template <int kStages>
 struct TileRing {
-  static constexpr int kStages = stages_for(kRows);
-  // Warps that use a tile: the other half uses the next, but for tall blocks, where all use all.
-  static constexpr int kUsers = kRows == kTallBlock ? kWorkers / 32 : kWorkers / 64;
-
   std::byte tiles[kStages][kTileBytes];
   PhaseBarrier arrived[kStages], used[kStages];
 
@@ -38,7 +34,7 @@ struct TileRing {
   __device__ void start() {
     for (int i = 0; i < kStages; ++i) {
       start_barrier(&arrived[i], 1);
-      start_barrier(&used[i], kUsers);
+      start_barrier(&used[i], kWorkers / 64);
     }
     publish_barriers();
   }
@@ -56,9 +52,9 @@ struct RingPlace {
 };
 
 // By one thread of a block.
-template <int kRows>
-__device__ void send_for_tiles(TileRing<kRows>& ring, const RowMatrices& matrices) {
-  RingPlace<stages_for(kRows)> place;
+template <int kStages>
+__device__ void send_for_tiles(TileRing<kStages>& ring, const RowMatrices& matrices) {
+  RingPlace<kStages> place;
   auto send_for = [&](int product, int column, int depth) {
     RowMatrices::Size size = matrices.sizes[product];
     int boxes = column + kBoxColumns < size.width ? 2 : 1;
@@ -83,10 +79,10 @@ __device__ void send_for_tiles(TileRing<kRows>& ring, const RowMatrices& matrice
 
 // What a warp that computes sees of the ring: every other tile. As their stages are its half's
 // alone, it sees each of their phases.
-template <int kRows>
+template <int kStages>
 class TileStream {
  public:
-  __device__ TileStream(TileRing<kRows>& ring, int half) : ring_(ring), half_(half) {}
+  __device__ TileStream(TileRing<kStages>& ring, int half) : ring_(ring), half_(half) {}
 
   // Which of a sum's tiles is the first for this warp, 0 or 1.
   __device__ int first_tile() const { return half_ ^ passed_; }
@@ -107,12 +103,12 @@ class TileStream {
   }
 
  private:
-  static_assert(stages_for(kRows) % 2 == 0);
+  static_assert(kStages % 2 == 0);
   __device__ int stage() const { return 2 * place_.index + half_; }
 
-  TileRing<kRows>& ring_;
+  TileRing<kStages>& ring_;
   int half_, passed_ = 0;  // passed: tiles of earlier sums, modulo 2
-  RingPlace<stages_for(kRows) / 2> place_;
+  RingPlace<kStages / 2> place_;
 };
 
 }  // namespace sigma1::cuda

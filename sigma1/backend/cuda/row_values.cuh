@@ -10,15 +10,6 @@ namespace sigma1::cuda {
 // Threads that compute; one more warp sends for weights.
 constexpr int kWorkers = 512;
 
-// The thread's number in a block of so many rows. Tall blocks ask for it anew each time: what
-// follows from it would else be kept through all steps, in registers that their products need.
-template <int kRows>
-__device__ int thread_of_block() {
-  auto thread = static_cast<int>(threadIdx.x);
-  if constexpr (kRows == kTallBlock) asm volatile("mov.u32 %0, %%tid.x;" : "=r"(thread));
-  return thread;
-}
-
 // Four numbers as two pairs of 16 bits.
 using Pairs = uint2;
 

@@ -12,9 +12,6 @@ class Traffic {
 
   void read(const Slot& slot) { add(reads_, slot); }
   void write(const Slot& slot) { add(writes_, slot); }
-  void write(const RowCopy& copy) {
-    writes_.push_back({copy.offset, copy.offset + copy.stride * rows_});
-  }
 
   bool must_follow(const Traffic& other) const {
     return overlap(reads_, other.writes_) || overlap(writes_, other.writes_) ||
@@ -56,9 +53,6 @@ Traffic traffic_of(const RowPlan& plan, const RowStep& step) {
     traffic.read(each.x);
     traffic.read(each.y);
     traffic.write(each.out.slot);
-  }
-  for (int i = 0; i < step.copies; ++i) {
-    traffic.write(plan.copies[static_cast<size_t>(step.first_copy + i)]);
   }
   return traffic;
 }

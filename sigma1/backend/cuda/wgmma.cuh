@@ -10,10 +10,7 @@ namespace sigma1::cuda {
 
 // Rows of 64 numbers of 16 bits in shared memory, 128 bytes each, whose pieces of 16 bytes are
 // permuted: piece c of row r lies at c ^ r % 8. `at`, of the first row, is a multiple of 1024, but
-// for 32 bytes for every 16 numbers to be left out, where rows are not transposed. (The permutation
-// is by bits of addresses: a piece's place before it, `at` included, has its bits 4 to 6 xored with
-// 7 to 9. So the same holds for transposed rows whose first numbers are left out, as long as the
-// product needs no more columns than are left of the 64.)
+// for 32 bytes for every 16 numbers to be left out, where rows are not transposed.
 __device__ inline uint64_t panel_of(uint32_t at) {
   constexpr uint64_t kEightRows = 1024, kUnit = 16, kPermuted = uint64_t{1} << 62;
   return at / kUnit | uint64_t{1} << 16 | kEightRows / kUnit << 32 | kPermuted;
@@ -73,35 +70,6 @@ __device__ inline void start_product(float (*d)[4], const uint32_t (&a)[4], uint
   }
 }
 
-// The same for 32 columns.
-template <class Element, bool kTransposed>
-__device__ inline void start_narrow_product(float (&d)[4][4], const uint32_t (&a)[4], uint64_t b,
-                                            bool keeps) {
-  if constexpr (std::is_same_v<Element, __half>) {
-    asm volatile(
-        "{\n.reg .pred keeps;\nsetp.ne.b32 keeps, %21, 0;\n"
-        "wgmma.mma_async.sync.aligned.m64n32k16.f32.f16.f16 "
-        "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15}, "
-        "{%16, %17, %18, %19}, %20, keeps, 1, 1, %22;\n}"
-        : "+f"(d[0][0]), "+f"(d[0][1]), "+f"(d[0][2]), "+f"(d[0][3]), "+f"(d[1][0]), "+f"(d[1][1]),
-          "+f"(d[1][2]), "+f"(d[1][3]), "+f"(d[2][0]), "+f"(d[2][1]), "+f"(d[2][2]), "+f"(d[2][3]),
-          "+f"(d[3][0]), "+f"(d[3][1]), "+f"(d[3][2]), "+f"(d[3][3])
-        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(int{keeps}),
-          "n"(int{kTransposed}));
-  } else {
-    asm volatile(
-        "{\n.reg .pred keeps;\nsetp.ne.b32 keeps, %21, 0;\n"
-        "wgmma.mma_async.sync.aligned.m64n32k16.f32.bf16.bf16 "
-        "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15}, "
-        "{%16, %17, %18, %19}, %20, keeps, 1, 1, %22;\n}"
-        : "+f"(d[0][0]), "+f"(d[0][1]), "+f"(d[0][2]), "+f"(d[0][3]), "+f"(d[1][0]), "+f"(d[1][1]),
-          "+f"(d[1][2]), "+f"(d[1][3]), "+f"(d[2][0]), "+f"(d[2][1]), "+f"(d[2][2]), "+f"(d[2][3]),
-          "+f"(d[3][0]), "+f"(d[3][1]), "+f"(d[3][2]), "+f"(d[3][3])
-        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(int{keeps}),
-          "n"(int{kTransposed}));
-  }
-}
-
 // The same with a panel as a, whose rows are a's, or its columns where both are transposed.
 template <class Element, bool kTransposed = false>
 __device__ inline void start_product(float (*d)[4], uint64_t a, uint64_t b, bool keeps) {
@@ -142,15 +110,10 @@ __device__ inline void begin_products() { asm volatile("wgmma.fence.sync.aligned
 __device__ inline void commit_products() {
   asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
 }
-// Until all but the last kLeft groups are done.
-template <int kLeft>
-__device__ inline void wait_products() {
-  asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(kLeft) : "memory");
-}
-// The same, where `d` are results of those that are done.
+// Until all but the last kLeft groups are done, of which `d` are results.
 template <int kLeft, int kTiles>
 __device__ inline void wait_products(float (&d)[kTiles][4]) {
-  wait_products<kLeft>();
+  asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(kLeft) : "memory");
 #pragma unroll
   for (int n = 0; n < 4 * kTiles; ++n) asm volatile("" : "+f"(d[n / 4][n % 4])::"memory");
 }
