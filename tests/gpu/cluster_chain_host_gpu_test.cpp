@@ -1,6 +1,6 @@
 // The sources of cluster chains, run on the CPU: what they compute against the CPU's kernels of
-// their steps, and whether threads wait for each other, by the thread sanitizer. How a GPU does
-// what its instructions promise is not seen here.
+// their steps, and whether threads wait for each other, by the thread sanitizer. What is on its way
+// comes as late as a GPU may bring it.
 #include <gtest/gtest.h>
 
 #include "sigma1/ops/pointwise.h"

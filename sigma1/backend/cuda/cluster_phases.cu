@@ -37,8 +37,9 @@ int ClusterPhases::copy(int place_bytes, std::string what, std::string memory) {
 }
 
 // A block may begin to send while another is still in the phase before.
-ClusterPhases::Sent ClusterPhases::add_exchange(int bytes, int place_bytes) {
+ClusterPhases::Sent ClusterPhases::add_exchange(int bytes, int place_bytes, bool is_source) {
   Sent sent = add_left(place_bytes);
+  sent.is_source = is_source;
   exchanges_.back() = bytes;
   places_.back().first = std::max(0, phase() - 1);
   return sent;
@@ -47,18 +48,28 @@ ClusterPhases::Sent ClusterPhases::add_exchange(int bytes, int place_bytes) {
 ClusterPhases::Sent ClusterPhases::add_left(int place_bytes) {
   if (exchanges_.empty()) line("wait_for_cluster();");
   exchanges_.push_back(0);
-  return {add_place(place_bytes), phase(), static_cast<int>(exchanges_.size()) - 1};
+  return {add_place(place_bytes), phase(), static_cast<int>(exchanges_.size()) - 1, true};
 }
 
 int ClusterPhases::receive(Sent& sent) {
   if (phase() <= sent.phase) {
     end_phase();
     phases_.emplace_back();
+    exchanges_before_ = exchanges_.size();
   }
+  if (sent.is_source) keep_for_others(sent.place);
   if (!sent.is_received) line("receive({});", sent.exchange);
   sent.is_received = true;
   is_received();
   return use(sent.place);
+}
+
+// That all others have what they get from a place a block knows by what they send later, which it
+// receives in the next phase, or the one behind that.
+void ClusterPhases::keep_for_others(int place) {
+  bool sends_before = exchanges_.size() > exchanges_before_;
+  PhasePlace& kept = places_[static_cast<size_t>(place)];
+  kept.last = std::max(kept.last, phase() + (sends_before ? 2 : 1));
 }
 
 void ClusterPhases::end_first() {

@@ -18,6 +18,7 @@ class ClusterPhases {
   // What a block is sent, or may read, in the next phase.
   struct Sent {
     int place = -1, phase = -1, exchange = -1;
+    bool is_source = false;  // others get it from the same place of this block
     bool is_received = false;
   };
 
@@ -47,8 +48,8 @@ class ClusterPhases {
   // the variables.
   int copy(int place_bytes, std::string what, std::string memory);
 
-  // A place for so many bytes that other blocks send.
-  Sent add_exchange(int bytes, int place_bytes);
+  // A place for so many bytes that other blocks send, `is_source`: from their own.
+  Sent add_exchange(int bytes, int place_bytes, bool is_source);
   // A place where other blocks read.
   Sent add_left(int place_bytes);
   // Gives where it is. Begins a phase where it is of this one.
@@ -74,6 +75,7 @@ class ClusterPhases {
   }
 
   void end_phase();
+  void keep_for_others(int place);
   bool fits();
   bool send_early();
   int sent_in(const Copy& copy) const { return places_[static_cast<size_t>(copy.place)].first; }
@@ -85,8 +87,9 @@ class ClusterPhases {
   std::string last_lines_;  // of the phase
   std::vector<PhasePlace> places_;
   std::vector<Copy> copies_;
-  std::vector<int> exchanges_;  // bytes that come to each block; 0: it reads them
-  size_t received_ = 0;         // where in the last phase all of them are over
+  std::vector<int> exchanges_;   // bytes that come to each block; 0: it reads them
+  size_t exchanges_before_ = 0;  // the last phase
+  size_t received_ = 0;          // where in the last phase all of them are over
   int shared_bytes_ = 0;
 };
 

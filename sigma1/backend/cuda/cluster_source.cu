@@ -162,7 +162,7 @@ using Columns = ByColumns<Block, kWidth, kBlocks>;
     int columns = width(steps_[s].launch.out());
     Sent& sent = values_[s].all =
         phases_.add_exchange(inputs_.rows_bytes(columns) - inputs_.own_rows_bytes(columns),
-                             inputs_.rows_bytes(padded(columns)));
+                             inputs_.rows_bytes(padded(columns)), true);
     line("send_to_all<kPlace{}, {}>(Rows<{}>{{block}}, {});", sent.place, sent.exchange, columns,
          rounded);
   }
@@ -339,8 +339,8 @@ using Columns = ByColumns<Block, kWidth, kBlocks>;
       form.to_slice ? phases_.line_at_end("{}", store) : line("{}", store);
     }
     if (!form.to_rows) return;
-    value.rows =
-        phases_.add_exchange(inputs_.own_rows_bytes(columns), inputs_.own_rows_bytes(columns));
+    value.rows = phases_.add_exchange(inputs_.own_rows_bytes(columns),
+                                      inputs_.own_rows_bytes(columns), false);
     line("send_to_rows<kPlace{}, kPlace{}, {}>({});", value.slice, value.rows.place,
          value.rows.exchange, place);
   }

@@ -1,5 +1,7 @@
 #include "tests/gpu/on_host/host_chain.h"
 
+#include <map>
+
 #include "sigma1/base/error.h"
 
 namespace sigma1 {
@@ -33,6 +35,14 @@ cuda::ClusterSource source_of(std::span<const ChainStep> steps, const cuda::Clus
   return *std::move(source);
 }
 
+// One for each source, which chains share.
+const HostLibrary& library_for(const std::string& source) {
+  static std::map<std::string, std::unique_ptr<HostLibrary>> known;
+  auto& library = known[source];
+  if (!library) library = std::make_unique<HostLibrary>(source + kEntry);
+  return *library;
+}
+
 int64_t rows_of(const Buffer& out) { return out.count() / out.shape.back(); }
 
 }  // namespace
@@ -41,7 +51,7 @@ HostChain::HostChain(std::span<const ChainStep> steps, const cuda::ClusterShape&
     : shape_(shape),
       rows_(rows_of(steps.front().launch.out())),
       source_(source_of(steps, shape)),
-      library_(source_.text + kEntry) {}
+      library_(library_for(source_.text)) {}
 
 void HostChain::run(uint64_t) {
   auto run = library_.function<void(const void*, int, int, int, int)>("run_on_host");

@@ -16,7 +16,7 @@ class HostChain : public Chain {
   cuda::ClusterShape shape_;
   int64_t rows_;
   cuda::ClusterSource source_;
-  HostLibrary library_;
+  const HostLibrary& library_;
 };
 
 // What the thread sanitizer says of a source for the rows of one cluster, on memory of zeros; see

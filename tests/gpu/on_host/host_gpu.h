@@ -1,32 +1,24 @@
-// Runs kernels on the CPU: a thread for each of the GPU's, a cluster of blocks after the other.
-// What lanes of a warp do together they do together here, shared memory begins as NaN, and whoever
-// leaves its bounds by an address ends the program. Nothing orders threads but what they ask for,
-// so that the thread sanitizer sees who does not wait.
+// Runs kernels on the CPU: a fiber for each of the GPU's threads, a cluster of blocks after the
+// other. What lanes of a warp do together they do together here, shared memory begins as NaN and is
+// NaN where something is on its way, and whoever leaves its bounds by an address ends the program.
 #pragma once
 
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 #include <cuda_fp8.h>
 #include <cuda_runtime.h>
-#include <linux/futex.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 #include <array>
-#include <atomic>
 #include <bit>
-#include <climits>
 #include <cmath>
-#include <condition_variable>
 #include <cstdint>
-#include <cstdio>
-#include <cstdlib>
 #include <cstring>
-#include <memory>
-#include <mutex>
-#include <thread>
+#include <deque>
+#include <new>
 #include <type_traits>
 #include <vector>
+
+#include "host_fibers.h"
 
 #undef __launch_bounds__
 #define __launch_bounds__(...)
@@ -38,38 +30,11 @@ namespace host_gpu {
 struct Index {
   unsigned x = 0;
 };
-inline thread_local Index thread_index, block_index, threads_of_block, blocks_of_grid;
-
-// A barrier that shares nothing with others: those of the standard library do, and a thread
-// sanitizer would take whoever has passed one to know what was done before another.
-class Meeting {
- public:
-  // One of so many.
-  int arrive(int threads) {
-    std::lock_guard lock(mutex_);
-    int own = meetings_;
-    if (++arrived_ < threads) return own;
-    arrived_ = 0;
-    ++meetings_;
-    all_there_.notify_all();
-    return own;
-  }
-  void wait(int own) {
-    std::unique_lock lock(mutex_);
-    all_there_.wait(lock, [&] { return meetings_ != own; });
-  }
-  void arrive_and_wait(int threads) { wait(arrive(threads)); }
-
- private:
-  int arrived_ = 0, meetings_ = 0;
-  std::mutex mutex_;
-  std::condition_variable all_there_;
-};
 
 struct Warp {
   static constexpr size_t kBytes = 64;  // that a lane gives
   Meeting meeting;
-  alignas(16) std::byte given[32][kBytes];
+  alignas(16) std::byte given[2][32][kBytes];  // at every other meeting
 };
 
 struct Block {
@@ -90,6 +55,7 @@ struct Cluster {
   int threads;
   std::vector<std::unique_ptr<Block>> blocks;
   Meeting meeting;
+  List<Fiber> sleepers;  // at barriers in shared memory
 
   Cluster(int ranks, int threads_of_block, int bytes) : threads(ranks * threads_of_block) {
     for (int i = 0; i < ranks; ++i)
@@ -108,28 +74,43 @@ struct Cluster {
   }
 };
 
-inline thread_local Cluster* cluster = nullptr;
-inline thread_local int rank = 0;
-inline thread_local int arrival = 0;  // at the meeting of the cluster
+// 16 bytes on their way from memory.
+struct Copy {
+  uint32_t to;
+  const void* from;
+  bool inside;
+};
 
-inline int lane() { return static_cast<int>(thread_index.x) % 32; }
-inline Block& block() { return *cluster->blocks[static_cast<size_t>(rank)]; }
-inline uint32_t own(uint32_t place) { return static_cast<uint32_t>(rank) << kRankShift | place; }
+struct Thread {
+  Index thread_index, block_index;
+  int rank = 0;
+  int arrival = 0;  // at the meeting of the cluster
+  std::vector<Copy> copies;
+  std::deque<std::vector<Copy>> groups;  // of copies that can be waited for
+};
+
+inline Cluster* cluster = nullptr;
+inline std::vector<Thread> threads;
+inline Index threads_of_block, blocks_of_grid;
+
+inline Thread& self() { return threads[static_cast<size_t>(fibers.number())]; }
+inline int lane() { return static_cast<int>(self().thread_index.x) % 32; }
+inline Block& block() { return *cluster->blocks[static_cast<size_t>(self().rank)]; }
+inline uint32_t own(uint32_t place) {
+  return static_cast<uint32_t>(self().rank) << kRankShift | place;
+}
 
 // Every lane gives something; gives take(what each lane gave).
 template <class Given, class Take>
 auto meet_lanes(const Given& given, Take take) {
   static_assert(sizeof(Given) <= Warp::kBytes);
-  Warp& warp = *block().warps[thread_index.x / 32];
-  std::memcpy(warp.given[lane()], &given, sizeof(Given));
+  Warp& warp = *block().warps[self().thread_index.x / 32];
+  auto& now = warp.given[warp.meeting.meetings() % 2];
+  new (now[lane()]) Given(given);
   warp.meeting.arrive_and_wait(32);
-  auto result = take([&](int of) {
-    Given got;
-    std::memcpy(&got, warp.given[of], sizeof(Given));
-    return got;
+  return take([&](uint32_t of) -> const Given& {
+    return *std::launder(reinterpret_cast<const Given*>(now[of]));
   });
-  warp.meeting.arrive_and_wait(32);
-  return result;
 }
 
 template <class Number>
@@ -159,10 +140,6 @@ inline void start(uint32_t barrier, int arrivals) {
   barrier_at(barrier).store(std::bit_cast<uint64_t>(Transactions{0, missing, missing}),
                             std::memory_order_release);
 }
-// Those who wait sleep until a number changes, which orders nothing.
-inline uint32_t* sleepers_at(uint32_t barrier) {
-  return reinterpret_cast<uint32_t*>(cluster->at(barrier, sizeof(uint64_t))) + 1;
-}
 inline void arrive(uint32_t barrier, int arrivals, int bytes) {
   auto at = barrier_at(barrier);
   uint64_t before = at.load(std::memory_order_relaxed);
@@ -176,43 +153,63 @@ inline void arrive(uint32_t barrier, int arrivals, int bytes) {
     if (is_over) next.missing = next.expected, ++next.phase;
   } while (!at.compare_exchange_weak(before, std::bit_cast<uint64_t>(next),
                                      std::memory_order_release, std::memory_order_relaxed));
-  if (is_over) syscall(SYS_futex, sleepers_at(barrier), FUTEX_WAKE_PRIVATE, INT_MAX);
+  if (is_over) fibers.wake(cluster->sleepers);
 }
 inline void wait(uint32_t barrier, int parity) {
   auto at = barrier_at(barrier);
-  uint64_t seen = at.load(std::memory_order_acquire);
-  for (; std::bit_cast<Transactions>(seen).phase % 2 == parity;
-       seen = at.load(std::memory_order_acquire)) {
-    auto number = static_cast<uint32_t>(seen >> 32);
-    syscall(SYS_futex, sleepers_at(barrier), FUTEX_WAIT_PRIVATE, number, nullptr);
+  while (std::bit_cast<Transactions>(at.load(std::memory_order_acquire)).phase % 2 == parity) {
+    fibers.sleep(cluster->sleepers);
+  }
+}
+
+// Not by memset, which the sanitizer does not see when it is compiled into stores.
+inline void forget(uint32_t to, int bytes) {
+  const uint4 no_numbers{~0U, ~0U, ~0U, ~0U};
+  for (uint32_t i = 0; i < static_cast<uint32_t>(bytes); i += 16) store(to + i, no_numbers);
+}
+// Bytes that `bring` brings while threads go on, of which the barrier is told.
+template <class Bring>
+void bring_late(uint32_t to, int bytes, uint32_t barrier, Bring bring) {
+  forget(to, bytes);
+  fibers.do_late([=] {
+    bring();
+    arrive(barrier, 0, -bytes);
+  });
+}
+// Of a thread's groups all but the last ones.
+inline void bring_groups(size_t left) {
+  for (auto& groups = self().groups; groups.size() > left; groups.pop_front()) {
+    for (const Copy& each : groups.front()) {
+      uint4 bytes{};
+      if (each.inside) std::memcpy(&bytes, each.from, sizeof(bytes));
+      store(each.to, bytes);
+    }
   }
 }
 
 // Calls kernel() for every thread of a grid.
 template <class Kernel>
-void run(Kernel kernel, int blocks, int threads, int ranks, int bytes) {
+void run(Kernel kernel, int blocks, int threads_of_one, int ranks, int bytes) {
+  threads_of_block.x = static_cast<unsigned>(threads_of_one);
+  blocks_of_grid.x = static_cast<unsigned>(blocks);
   for (int first = 0; first < blocks; first += ranks) {
-    Cluster all(ranks, threads, bytes);
-    std::vector<std::thread> running;
-    for (int i = 0; i < ranks * threads; ++i) {
-      running.emplace_back([&, i] {
-        cluster = &all;
-        rank = i / threads;
-        thread_index.x = static_cast<unsigned>(i % threads);
-        block_index.x = static_cast<unsigned>(first + rank);
-        threads_of_block.x = static_cast<unsigned>(threads);
-        blocks_of_grid.x = static_cast<unsigned>(blocks);
-        kernel();
-      });
+    Cluster all(ranks, threads_of_one, bytes);
+    cluster = &all;
+    threads.assign(static_cast<size_t>(ranks * threads_of_one), {});
+    for (int i = 0; i < all.threads; ++i) {
+      Thread& thread = threads[static_cast<size_t>(i)];
+      thread.rank = i / threads_of_one;
+      thread.thread_index.x = static_cast<unsigned>(i % threads_of_one);
+      thread.block_index.x = static_cast<unsigned>(first + thread.rank);
     }
-    for (std::thread& each : running) each.join();
+    fibers.run(all.threads, [&](int) { kernel(); });
   }
 }
 
 }  // namespace host_gpu
 
-#define threadIdx host_gpu::thread_index
-#define blockIdx host_gpu::block_index
+#define threadIdx host_gpu::self().thread_index
+#define blockIdx host_gpu::self().block_index
 #define blockDim host_gpu::threads_of_block
 #define gridDim host_gpu::blocks_of_grid
 

@@ -37,7 +37,7 @@ NewFolder::~NewFolder() { std::filesystem::remove_all(path_); }
 
 HostLibrary::HostLibrary(const std::string& source) {
   std::string file = folder_.file("kernel.so");
-  compile(source, folder_, "-shared -fPIC", file);
+  compile(source, folder_, "-shared -fPIC -fno-gnu-unique", file);
   loaded_ = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (loaded_ == nullptr) throw Bug("{}", dlerror());
 }

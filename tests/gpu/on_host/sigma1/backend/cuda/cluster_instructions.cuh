@@ -6,23 +6,23 @@
 namespace sigma1::cuda {
 
 inline void arrive_at_cluster() {
-  host_gpu::arrival = host_gpu::cluster->meeting.arrive(host_gpu::cluster->threads);
+  host_gpu::self().arrival = host_gpu::cluster->meeting.arrive(host_gpu::cluster->threads);
 }
-inline void wait_for_cluster() { host_gpu::cluster->meeting.wait(host_gpu::arrival); }
+inline void wait_for_cluster() { host_gpu::cluster->meeting.wait(host_gpu::self().arrival); }
 inline void be_done_with_others() { arrive_at_cluster(); }
 
 inline uint32_t in_block(uint32_t place, int rank) {
   return static_cast<uint32_t>(rank) << host_gpu::kRankShift | (place & host_gpu::kPlaces);
 }
 inline void send_16(uint32_t to, uint32_t barrier, uint4 pairs) {
-  host_gpu::store(to, pairs);
-  host_gpu::arrive(barrier, 0, -16);
+  host_gpu::bring_late(to, 16, barrier, [=] { host_gpu::store(to, pairs); });
 }
 inline void send_bytes(uint32_t to, uint32_t barrier, uint32_t from, int bytes) {
-  for (uint32_t i = 0; i < static_cast<uint32_t>(bytes); i += 16) {
-    host_gpu::store(to + i, host_gpu::load<uint4>(from + i));
-  }
-  host_gpu::arrive(barrier, 0, -bytes);
+  host_gpu::bring_late(to, bytes, barrier, [=] {
+    for (uint32_t i = 0; i < static_cast<uint32_t>(bytes); i += 16) {
+      host_gpu::store(to + i, host_gpu::load<uint4>(from + i));
+    }
+  });
 }
 inline void arrive_at_other(uint32_t barrier) { host_gpu::arrive(barrier, 1, 0); }
 inline float4 read_from_block(uint32_t place, int rank) {

@@ -44,18 +44,21 @@ uint32_t packed_within(float first, float second) {
 template <class Element>
 void mma_16x8x16(float (&d)[4], const uint32_t (&a)[4], const uint32_t (&b)[2]) {
   struct Factors {
-    uint32_t a[4], b[2];
+    float a[4][2], b[2][2];
   };
-  Factors own{{a[0], a[1], a[2], a[3]}, {b[0], b[1]}};
+  Factors own;
+  for (int i = 0; i < 2; ++i) {
+    for (int k = 0; k < 4; ++k) own.a[k][i] = number_of<Element>(a[k], i);
+    for (int k = 0; k < 2; ++k) own.b[k][i] = number_of<Element>(b[k], i);
+  }
   int g = host_gpu::lane() / 4, t = host_gpu::lane() % 4;
   host_gpu::meet_lanes(own, [&](auto of) {
     for (int i = 0; i < 4; ++i) {
       int column = 2 * t + i % 2;
       float sum = 0;
       for (int k = 0; k < 16; ++k) {
-        Factors left = of(g * 4 + k % 8 / 2), right = of(column * 4 + k % 8 / 2);
-        sum += number_of<Element>(left.a[i / 2 + k / 8 * 2], k % 2) *
-               number_of<Element>(right.b[k / 8], k % 2);
+        const Factors &left = of(g * 4 + k % 8 / 2), &right = of(column * 4 + k % 8 / 2);
+        sum += left.a[i / 2 + k / 8 * 2][k % 2] * right.b[k / 8][k % 2];
       }
       d[i] += sum;
     }
@@ -99,15 +102,18 @@ inline void load_matrix_x4_transposed(uint32_t (&to)[4], uint32_t row) {
 inline void store_matrix_x4(uint32_t row, const uint32_t (&from)[4]) { store_matrices(row, from); }
 
 inline void copy_16_async(uint32_t to, const void* from, bool inside = true) {
-  uint4 bytes{};
-  if (inside) std::memcpy(&bytes, from, sizeof(bytes));
-  host_gpu::store(to, bytes);
+  host_gpu::forget(to, 16);
+  host_gpu::self().copies.push_back({to, from, inside});
 }
 inline void copy_16_async(void* to, const void* from, bool inside = true) {
   copy_16_async(shared_address(to), from, inside);
 }
-inline void commit_copies() {}
+inline void commit_copies() {
+  host_gpu::self().groups.push_back(std::move(host_gpu::self().copies));
+}
 template <int kLeft>
-void wait_copies() {}
+void wait_copies() {
+  host_gpu::bring_groups(kLeft);
+}
 
 }  // namespace sigma1::cuda

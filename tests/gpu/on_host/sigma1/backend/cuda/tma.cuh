@@ -32,18 +32,20 @@ inline void copy_box(void* to, const CUtensorMap* matrix, int x, int y, PhaseBar
   HostMatrix from;
   std::memcpy(&from, matrix, sizeof(from));
   constexpr int kSide = 64;
-  for (int i = 0; i < kSide * kSide; ++i) {
-    int row = i / kSide, column = i % kSide;
-    uint16_t number = 0;
-    if (y + row < from.height && x + column < from.width) {
-      int64_t place = int64_t{y + row} * from.width + x + column;
-      std::memcpy(&number, from.numbers + 2 * place, sizeof(number));
+  uint32_t place = shared_address(to);
+  host_gpu::bring_late(place, 2 * kSide * kSide, shared_address(barrier), [=] {
+    for (int i = 0; i < kSide * kSide; ++i) {
+      int row = i / kSide, column = i % kSide;
+      uint16_t number = 0;
+      if (y + row < from.height && x + column < from.width) {
+        int64_t element = int64_t{y + row} * from.width + x + column;
+        std::memcpy(&number, from.numbers + 2 * element, sizeof(number));
+      }
+      int group = column / 8 ^ row % 8;
+      host_gpu::store(place + static_cast<uint32_t>(row * 128 + group * 16 + column % 8 * 2),
+                      number);
     }
-    int group = column / 8 ^ row % 8;
-    std::memcpy(static_cast<std::byte*>(to) + row * 128 + group * 16 + column % 8 * 2, &number,
-                sizeof(number));
-  }
-  host_gpu::arrive(shared_address(barrier), 0, -2 * kSide * kSide);
+  });
 }
 inline void prefetch_map(const CUtensorMap*) {}
 
