@@ -34,7 +34,7 @@ TEST(ClusterSource, FitsAndCompiles) {
          {forward_chain(cpu_device(), sizes), backward_chain(cpu_device(), sizes)}) {
       auto source = source_of(c, shape);
       ASSERT_TRUE(source);
-      EXPECT_FALSE(cuda::compile(source->text).empty());
+      EXPECT_FALSE(cuda::machine_code(source->text).empty());
     }
   }
 }
@@ -45,7 +45,7 @@ TEST(ClusterSource, TakesWholeLayers) {
   for (auto make : {attention_chain, conv_chain, conv_grad_chain}) {
     auto source = source_of(make(cpu_device(), sizes), {32, 2});
     ASSERT_TRUE(source);
-    EXPECT_FALSE(cuda::compile(source->text).empty());
+    EXPECT_FALSE(cuda::machine_code(source->text).empty());
   }
 }
 

@@ -41,16 +41,20 @@ const RandomStream kRandom[2];  // nothing is rounded by them, but launches have
 
 }  // namespace
 
-Buffer RowChainCase::buffer_of(const Shape& shape, const std::string& format) const {
+Buffer RowChainCase::buffer_of(const Shape& shape, const Codec* codec) const {
   Buffer buffer;
   buffer.shape = shape;
-  buffer.codec = codec_of(format.empty() ? format_ : format);
+  buffer.codec = codec;
   buffer.device = &device_;
   return buffer;
 }
 
 RowChainCase::Id RowChainCase::random(const Shape& shape, const std::string& format) {
-  Buffer buffer = buffer_of(shape, format);
+  return random_like(buffer_of(shape, codec_for(format)));
+}
+
+RowChainCase::Id RowChainCase::random_like(const Buffer& tensor) {
+  Buffer buffer = buffer_of(tensor.shape, tensor.codec);
   auto memory = std::make_shared<Memory>(device_, byte_count(buffer));
   buffer.data = memory->data();
   if (!is_blank_) {
@@ -75,6 +79,12 @@ RowChainCase::Id RowChainCase::rows(int64_t width, const std::string& format) {
 
 RowChainCase::Id RowChainCase::apply(const OpDef& op, const std::vector<Id>& inputs, float factor,
                                      const Attributes& attributes, const std::string& format) {
+  return apply_as(codec_for(format), op, inputs, factor, attributes);
+}
+
+RowChainCase::Id RowChainCase::apply_as(const Codec* stored, const OpDef& op,
+                                        const std::vector<Id>& inputs, float factor,
+                                        const Attributes& attributes) {
   std::vector<TensorType> types;
   for (Id each : inputs) types.push_back({tensors_[each].buffer.shape});
   Attributes all = op.defaults ? op.defaults(types) : Attributes();
@@ -86,7 +96,7 @@ RowChainCase::Id RowChainCase::apply(const OpDef& op, const std::vector<Id>& inp
     shape.insert(shape.begin(), std::ssize(outputs));
     factors.push_back(1.25f * factor);
   }
-  tensors_.push_back({buffer_of(shape, format), static_cast<int>(steps_.size()), nullptr});
+  tensors_.push_back({buffer_of(shape, stored), static_cast<int>(steps_.size()), nullptr});
   steps_.push_back({&op, inputs, tensors_.size() - 1, factors, all});
   return tensors_.size() - 1;
 }
@@ -251,7 +261,7 @@ void expect_close_in_norm(const Tensor& got, const Tensor& want, const FloatForm
 
 }  // namespace
 
-void expect_as_single_kernels(const RowChainCase& chain, const RowChainCase::Make& make) {
+RowChainCase::Contents expect_each_step(const RowChainCase& chain, const RowChainCase::Make& make) {
   size_t steps = chain.step_count();
   auto contents = chain.run(std::vector<bool>(steps, true), make);
   for (size_t s = 0; s < steps; ++s) {
@@ -261,6 +271,12 @@ void expect_as_single_kernels(const RowChainCase& chain, const RowChainCase::Mak
     expect(decoded(out, contents[s]), decoded(out, chain.run_alone(s, contents)),
            out.codec->cast().format);
   }
+  return contents;
+}
+
+void expect_as_single_kernels(const RowChainCase& chain, const RowChainCase::Make& make) {
+  RowChainCase::Contents contents = expect_each_step(chain, make);
+  size_t steps = chain.step_count();
   std::vector<bool> ends(steps);
   for (size_t s = 0; s < steps; ++s) ends[s] = !chain.is_used(s) || s % 3 == 0;
   for (const std::vector<bool>& stored : {std::vector<bool>(steps, true), ends}) {

@@ -25,10 +25,13 @@ class RowChainCase {
   void leave_blank() { is_blank_ = true; }
   Id rows(int64_t width, const std::string& format = "");
   Id random(const Shape& shape, const std::string& format = "");
+  Id random_like(const Buffer& tensor);
   // Settings that are not given are the op's defaults. Several outputs, which are alike, are one
   // tensor here, one behind the other; each has a factor of its own.
   Id apply(const OpDef& op, const std::vector<Id>& inputs, float factor = 1,
            const Attributes& attributes = {}, const std::string& format = "");
+  Id apply_as(const Codec* stored, const OpDef& op, const std::vector<Id>& inputs, float factor,
+              const Attributes& attributes);
 
   size_t step_count() const { return steps_.size(); }
   std::string step_name(size_t step) const;
@@ -72,7 +75,10 @@ class RowChainCase {
   std::vector<Buffer> outputs_of(const Step& step, const Buffer& all) const;
   Launch launch_of(const Step& step, std::span<const Buffer> inputs,
                    std::span<const Buffer> outputs, std::span<std::byte> workspace = {}) const;
-  Buffer buffer_of(const Shape& shape, const std::string& format) const;
+  Buffer buffer_of(const Shape& shape, const Codec* codec) const;
+  const Codec* codec_for(const std::string& format) const {
+    return codec_of(format.empty() ? format_ : format);
+  }
 
   const Device& device_;
   Shape rows_;
@@ -88,7 +94,9 @@ void expect_close(const Tensor& got, const Tensor& want, const FloatFormat& form
 // A chain against itself: whether it leaves the same bits again.
 void expect_the_same(const RowChainCase& chain, const std::vector<bool>& stored,
                      const RowChainCase::Make& make, const RowChainCase::Contents& contents);
-// Step by step against single kernels, and against itself when inner values are not stored.
+// Step by step against single kernels; gives what the chain has stored.
+RowChainCase::Contents expect_each_step(const RowChainCase& chain, const RowChainCase::Make& make);
+// The same, and against itself when inner values are not stored.
 void expect_as_single_kernels(const RowChainCase& chain, const RowChainCase::Make& make);
 
 struct RowChainSizes {

@@ -10,6 +10,7 @@
 #include "sigma1/backend/cuda/cache_folder.cuh"
 #include "sigma1/backend/cuda/compile_text.h"
 #include "sigma1/backend/cuda/launch.cuh"
+#include "sigma1/base/crc32c.h"
 #include "sigma1/base/error.h"
 #include "sigma1/base/file.h"
 
@@ -116,13 +117,19 @@ std::filesystem::path cached_at(const std::string& key) {
   return folder / "kernels" / fmt::format("{:016x}.cubin", std::hash<std::string>{}(key));
 }
 
-// A file is the key, whose hash alone is its name, and then the code.
+// A file is the key, whose hash alone is its name, the code's checksum, and then the code.
+std::string checksum_of(std::string_view code) { return fmt::format("\n{:08x}\n", crc32c(code)); }
+
 std::string recall(const std::string& key) {
   std::filesystem::path path = cached_at(key);
   if (path.empty() || !std::filesystem::exists(path)) return "";
   try {
     std::string content = read_file(path.string());
-    return content.starts_with(key) ? content.substr(key.size()) : "";
+    size_t begin = key.size() + checksum_of("").size();
+    if (content.size() <= begin) return "";
+    std::string code = content.substr(begin);
+    content.resize(begin);
+    return content == key + checksum_of(code) ? code : "";
   } catch (const std::exception&) {
     return "";
   }
@@ -133,7 +140,8 @@ void remember(const std::string& key, const std::string& code) {
   if (path.empty()) return;
   try {
     std::filesystem::create_directories(path.parent_path());
-    const std::string_view pieces[] = {key, code};
+    const std::string checksum = checksum_of(code);
+    const std::string_view pieces[] = {key, checksum, code};
     write_file(path.string(), pieces);
   } catch (const std::exception&) {
     // A cache that cannot be written costs the next run a second, no more.
@@ -141,8 +149,7 @@ void remember(const std::string& key, const std::string& code) {
 }
 
 cudaKernel_t load(const std::string& source, const char* name) {
-  std::string key = key_of(source), code = recall(key);
-  if (code.empty()) remember(key, code = compile(source));
+  const std::string code = machine_code(source);
   cudaLibrary_t library = nullptr;
   cudaKernel_t kernel = nullptr;
   check(cudaLibraryLoadData(&library, code.data(), nullptr, nullptr, 0, nullptr, nullptr, 0), name);
@@ -152,7 +159,11 @@ cudaKernel_t load(const std::string& source, const char* name) {
 
 }  // namespace
 
-std::string compile(const std::string& source) { return NvrtcProgram(source).compile(); }
+std::string machine_code(const std::string& source) {
+  std::string key = key_of(source), code = recall(key);
+  if (code.empty()) remember(key, code = NvrtcProgram(source).compile());
+  return code;
+}
 
 cudaKernel_t compiled_kernel(const std::string& source, const char* name) {
   static std::mutex mutex;

@@ -9,8 +9,9 @@
 namespace sigma1::cuda {
 
 // Machine code of a source, which may include what the sources of cluster chains include, and
-// nothing else. Needs no GPU. Throws Bug with what the compiler said.
-std::string compile(const std::string& source);
+// nothing else: the folder's, or compiled and left there. Needs no GPU. Throws Bug with what the
+// compiler said.
+std::string machine_code(const std::string& source);
 
 // The kernel of that name, for the calling thread's device, with all the shared memory that a block
 // may have.
