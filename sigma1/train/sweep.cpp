@@ -52,11 +52,9 @@ std::optional<RunOutcome> stored_outcome(const fs::path& folder) {
 // A folder is found by the swept settings alone; the others must be the same too.
 void expect_same_config(const fs::path& folder, const TrainConfig& config) {
   if (!holds_run(folder)) return;
-  Json there = Json::parse(run_config(folder).to_json()), wanted = Json::parse(config.to_json());
-  for (const auto& [key, value] : wanted.items()) {
-    if (there[key] == value) continue;
+  for (const auto& [key, there, wanted] : differences(run_config(folder), config)) {
     throw Error("{}: holds a run with {} {}, expected {}; choose another folder for the sweep",
-                folder.string(), key, there[key].dump(), value.dump());
+                folder.string(), key, there, wanted);
   }
 }
 

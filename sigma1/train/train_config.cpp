@@ -253,6 +253,15 @@ std::vector<ConfigKey> config_keys() {
   return keys;
 }
 
+std::vector<SettingDifference> differences(const TrainConfig& first, const TrainConfig& second) {
+  Json of_first = Json::parse(first.to_json()), of_second = Json::parse(second.to_json());
+  std::vector<SettingDifference> result;
+  for (const auto& [key, value] : of_first.items()) {
+    if (of_second[key] != value) result.push_back({key, value.dump(), of_second[key].dump()});
+  }
+  return result;
+}
+
 void TrainConfig::set(std::string_view key, std::string_view text) {
   std::visit([&](auto member) { assign(member(*this), key, text); }, find_field(key).member);
   // Another model starts from its own sizes.

@@ -119,6 +119,12 @@ struct ConfigKey {
 };
 std::vector<ConfigKey> config_keys();
 
+// A setting that two configs have otherwise, as JSON.
+struct SettingDifference {
+  std::string key, first, second;
+};
+std::vector<SettingDifference> differences(const TrainConfig& first, const TrainConfig& second);
+
 // How scale is managed: the methods the paper compares.
 struct Method {
   enum class Kind { none, loss_scale, auto_loss_scale, per_tensor, unit };

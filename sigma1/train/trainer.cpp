@@ -97,6 +97,12 @@ void start_or_resume(std::optional<Session>& session, const TrainConfig& config,
   Checkpoint checkpoint = latest_checkpoint(checkpoints);
   for (const std::string& warning : checkpoint.warnings) options.warn(warning);
   session.emplace(checkpoint, &corpus, *options.device);
+  for (const auto& [key, there, own] : differences(config, session->config())) {
+    // Which products are left in other formats a run finds out, and keeps for itself.
+    if (key == "matmul-overrides") continue;
+    throw Error("{}: expected {}={}, as the run began, got {}; put it back, or begin another run",
+                config_path(options.folder).string(), key, own, there);
+  }
 }
 
 // `config` is what was asked for: how the session resolved it is in its checkpoints, but for the

@@ -38,16 +38,12 @@ const Model kModels[] = {
 
 // Of two layers, so that one is followed by another; of few rows, which fill no cluster.
 std::shared_ptr<Graph> step_of(const Model& model) {
+  std::vector<std::pair<std::string, std::string>> settings{
+      {"model", model.model}, {"depth", "2"}, {"width", "64"}, {"ffn", "160"},
+      {"heads", "2"},         {"batch", "5"}, {"time", "8"},   {"precision", "fp16"}};
+  settings.insert(settings.end(), model.settings.begin(), model.settings.end());
   TrainConfig config;
-  auto set = [&](auto& settings) {
-    for (auto [key, value] : settings) config.set(key, value);
-  };
-  config.set("model", model.model);
-  const std::pair<const char*, const char*> sizes[] = {
-      {"depth", "2"}, {"width", "64"}, {"ffn", "160"},       {"heads", "2"},
-      {"batch", "5"}, {"time", "8"},   {"precision", "fp16"}};
-  set(sizes);
-  set(model.settings);
+  config.set_all(settings);
   config.size.vocabulary = 48;
   return gradient_graph(config, {}, cpu_device()).graph;
 }

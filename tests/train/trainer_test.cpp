@@ -118,6 +118,24 @@ TEST_F(Trainer, ResumesARunThatHasNoCheckpointYetFromItsStart) {
   }
 }
 
+// Whoever wants a longer run by writing so into its file is told, not ignored.
+TEST_F(Trainer, RefusesSettingsThatHaveChangedSinceTheRunBegan) {
+  run_some(config(), false, 10);
+  std::string path = run_folder() / "config.json", own = read_file(path), changed = own;
+  size_t at = changed.find("\"steps\": 20");
+  ASSERT_NE(at, std::string::npos);
+  changed.replace(at, 11, "\"steps\": 60");
+  write_file(path, changed);
+  auto go_on = [&] { train(run_config(run_folder()), {.folder = run_folder(), .resume = true}); };
+  std::string message = error_of(go_on);
+  for (const char* part : {"config.json", "expected steps=20", "got 60"}) {
+    EXPECT_NE(message.find(part), std::string::npos) << message;
+  }
+  EXPECT_EQ(read_file(path), changed);
+  write_file(path, own);
+  go_on();
+}
+
 TEST_F(Trainer, PassesOverABrokenCheckpointWithAWarning) {
   train(config(), {.folder = run_folder("whole")});
   train(config(), {.folder = run_folder()});

@@ -48,14 +48,12 @@ TrainConfig resumed_config(const Options& options) {
   bool says_all = !options.settings.config.empty();
   if (says_all) given = TrainConfig::from_file(options.settings.config);
   std::vector<std::string> said = apply_changes(options.settings, given);
-  auto own = nlohmann::ordered_json::parse(config.to_json());
-  auto asked = nlohmann::ordered_json::parse(given.to_json());
-  for (const auto& [key, value] : own.items()) {
+  for (const auto& [key, own, asked] : differences(config, given)) {
     bool left_to_the_run = (!says_all && std::ranges::find(said, key) == said.end()) ||
-                           (key == "ranks" && asked[key] == 0);
-    if (asked[key] == value || left_to_the_run) continue;
+                           (key == "ranks" && given.ranks == 0);
+    if (left_to_the_run) continue;
     throw Error("--resume: the run in {} has {}={}, and {} was asked for; leave settings out",
-                folder, key, value.dump(), asked[key].dump());
+                folder, key, own, asked);
   }
   return config;
 }
