@@ -81,7 +81,7 @@ struct Task {
 };
 
 struct Fiber {
-  static constexpr size_t kStackBytes = 256 * 1024;
+  static constexpr size_t kStackBytes = 256 * 1024, kGuardBytes = 4096;
 
   Watched thread;
   ucontext_t context;
@@ -96,6 +96,7 @@ struct Fiber {
                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (room == MAP_FAILED) stop("no room for a thread's stack");
     stack.reset(room);
+    mprotect(room, kGuardBytes, PROT_NONE);  // who needs more than a stack ends there
     getcontext(&context);
     context.uc_stack.ss_sp = room;
     context.uc_stack.ss_size = kStackBytes;
@@ -127,8 +128,8 @@ class Fibers {
     }
     while (do_last_task()) {
     }
-    left_.load(std::memory_order_acquire);
-    body_ = nullptr;
+    left_.load(std::memory_order_acquire);  // what engines did is over too
+    body_ = nullptr;                        // of code that may be gone at the next run
   }
 
   int number() const { return now_->number; }
@@ -218,12 +219,7 @@ class Meeting {
   void wait(int own) {
     while (over_.load(std::memory_order_acquire) == own) fibers.sleep(sleepers_);
   }
-  // Gives how many meetings there were before.
-  int arrive_and_wait(int threads) {
-    int own = arrive(threads);
-    wait(own);
-    return own;
-  }
+  void arrive_and_wait(int threads) { wait(arrive(threads)); }
   int meetings() const { return over_.load(std::memory_order_relaxed); }
 
  private:
