@@ -1,6 +1,6 @@
 # The front door. `demo` and `test` install what is missing, configure, build and run.
 .DEFAULT_GOAL := help
-.PHONY: help build demo test bench format lint check-format check-layering asan tsan cuda check-cuda interop clean
+.PHONY: help build demo test bench format lint check-format check-layering asan tsan cuda test-cuda check-cuda interop clean
 SHELL := /bin/bash
 
 CORES := $(shell nproc)
@@ -34,8 +34,11 @@ tsan: ## Run the tests under the thread sanitizer
 	@scripts/build tsan
 	@ctest --preset tsan --parallel $(CORES)
 
-cuda: ## Build the tests that need a GPU (nvcc required) and run them; without a device they skip
+cuda: ## Build the program for NVIDIA GPUs (nvcc required): build-cuda/sigma1
 	@scripts/install_dependencies build
+	@scripts/build cuda sigma1_program
+
+test-cuda: cuda ## Build and run the tests that need a GPU; without a device they skip
 	@scripts/build cuda test_gpu
 	@ctest --preset cuda --label-regex gpu
 

@@ -18,9 +18,10 @@ namespace {
 
 #ifndef SIGMA1_CUDA
 int cuda_device_count() { return 0; }
+bool cuda_device_suits(int) { return false; }
 
 const Device& cuda_device(int, const ProductChoices&) {
-  throw Error("device cuda: this sigma1 was built without CUDA; configure with -DSIGMA1_CUDA=ON");
+  throw Error("device cuda: this sigma1 was built without CUDA; 'make cuda' builds one with it");
 }
 #endif
 
@@ -60,6 +61,8 @@ ProductChoices take_choices(std::string_view& name) {
 // Ranks of a machine share its GPUs out.
 int gpu_of_rank() { return ranks().rank_on_this_machine() % std::max(1, cuda_device_count()); }
 
+bool has_gpu() { return cuda_device_count() > 0 && cuda_device_suits(gpu_of_rank()); }
+
 }  // namespace
 
 #ifdef SIGMA1_CUDA
@@ -80,7 +83,7 @@ std::string to_string(const ProductChoices& choices) {
 const Device& find_device(std::string_view name) {
   constexpr std::string_view kGpu = "cuda";
   if (name == "cpu") return cpu_device();
-  if (name == "auto") return cuda_device_count() > 0 ? find_device(kGpu) : cpu_device();
+  if (name == "auto") return has_gpu() ? find_device(kGpu) : cpu_device();
   std::string_view rest = name;
   ProductChoices choices = take_choices(rest);
   if (rest == kGpu) return cuda_device(gpu_of_rank(), choices);

@@ -47,6 +47,9 @@ TEST(Devices, ChoicesOfProductsAreToldAsTheyAreAsked) {
 TEST(Devices, AMissingGpuIsTold) {
   // No machine has so many, whatever this build can do.
   EXPECT_NE(mistake("cuda:1023").find("cuda"), std::string::npos);
+  if (!has_cuda()) {
+    EXPECT_NE(mistake("cuda").find("'make cuda'"), std::string::npos);
+  }
 }
 
 TEST(Devices, MemoryIsZeroAndTakesWhatIsWritten) {

@@ -136,10 +136,34 @@ int cuda_device_count() {
   return count;
 }
 
+namespace {
+
+constexpr std::pair<int, int> kCapability{9, 0};  // Hopper
+
+std::pair<int, int> capability(int index) {
+  std::pair<int, int> result;
+  const char* what = "asking what the GPU can do";
+  auto ask = [&](int& to, cudaDeviceAttr of) {
+    cuda::check(cudaDeviceGetAttribute(&to, of, index), what);
+  };
+  ask(result.first, cudaDevAttrComputeCapabilityMajor);
+  ask(result.second, cudaDevAttrComputeCapabilityMinor);
+  return result;
+}
+
+}  // namespace
+
+bool cuda_device_suits(int index) { return capability(index) == kCapability; }
+
 const Device& cuda_device(int index, const ProductChoices& choices) {
   if (index < 0 || index >= cuda_device_count()) {
     throw Error("cuda:{}: expected one of the GPUs of this machine, and it has {}", index,
                 cuda_device_count());
+  }
+  if (!cuda_device_suits(index)) {
+    auto [major, minor] = capability(index);
+    throw Error("cuda:{}: expected a GPU of compute capability {}.{} (H100, H200), got {}.{}",
+                index, kCapability.first, kCapability.second, major, minor);
   }
   static std::mutex mutex;
   static std::map<std::pair<int, ProductChoices>, CudaDevice> devices;
