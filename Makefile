@@ -56,9 +56,12 @@ check-format: ## Fail if a source is not formatted
 check-layering: ## Fail if a folder includes one that stands below it
 	@scripts/check_layering
 
+# What clang-tidy 14 cannot read: vectors of g++, a header that is not installed, _Float16, and what
+# is built with CUDA alone.
+UNREADABLE = %kernels.cpp %gemm_openblas.cpp %/convert_test.cpp tests/gpu/%
 lint: check-format check-layering ## Format, layering and clang-tidy
 	@scripts/install_dependencies build
-	@scripts/lint $(filter-out %kernels.cpp %gemm_openblas.cpp,$(filter %.cpp,$(SOURCES)))
+	@scripts/lint $(filter-out $(UNREADABLE),$(filter %.cpp,$(SOURCES)))
 
 interop: build ## Let others' tools judge our numbers and files (needs PyPI)
 	@scripts/interop

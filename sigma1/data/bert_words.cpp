@@ -19,7 +19,7 @@ constexpr std::array<Plain, 256> make_plain() {
     bool letter = (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
     kinds[c] = letter ? Plain::letter : Plain::punctuation;
   }
-  for (char c : {' ', '\t', '\n', '\r'}) kinds[static_cast<size_t>(c)] = Plain::space;
+  for (char c : {' ', '\t', '\n', '\r'}) kinds[static_cast<unsigned char>(c)] = Plain::space;
   return kinds;
 }
 constexpr std::array<Plain, 256> kPlain = make_plain();

@@ -91,8 +91,9 @@ class Facts {
     int32_t first = 0;
     for (size_t i = 0; i < numbers.size(); i += 4) {
       first += numbers[i];
-      for (int32_t j = 0; j < numbers[i + 1]; ++j)
-        flat[static_cast<size_t>(first + j * numbers[i + 2])].lower = numbers[i + 3];
+      auto lower = static_cast<size_t>(first), step = static_cast<size_t>(numbers[i + 2]);
+      for (int32_t j = 0; j < numbers[i + 1]; ++j, lower += step)
+        flat[lower].lower = numbers[i + 3];
     }
   }
 

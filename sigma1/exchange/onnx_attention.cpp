@@ -106,8 +106,8 @@ std::string onnx_rotary(const OnnxNode& n) {
   OnnxModel::Names halves =
       n.model.node("Split", {x, n.model.indices({half, half})}, {{"axis", int64_t{3}}}, 2);
   std::string other = n.model.node("Concat", {halves[1], halves[0]}, {{"axis", int64_t{3}}});
-  std::string along = n.model.node("Mul", {x, n.model.reals({time, 1, d}, std::move(cosines))});
-  std::string across = n.model.node("Mul", {other, n.model.reals({time, 1, d}, std::move(sines))});
+  std::string along = n.model.node("Mul", {x, n.model.reals({time, 1, d}, cosines)});
+  std::string across = n.model.node("Mul", {other, n.model.reals({time, 1, d}, sines)});
   return n.model.reshaped(n.model.node("Add", {along, across}), n.out_shape());
 }
 

@@ -75,7 +75,7 @@ class Exporter {
     std::vector<float> numbers;
     for (double number : outputs.front().data)
       numbers.push_back(static_cast<float>(number * node.factor(0)));
-    return model_.reals(outputs.front().shape, std::move(numbers));
+    return model_.reals(outputs.front().shape, numbers);
   }
 
   const Graph& graph_;

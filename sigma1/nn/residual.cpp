@@ -25,7 +25,9 @@ ResidualWeights u_mup_residual(int64_t i, int64_t layers, double multiplier,
                                double attention_ratio) {
   double other = multiplier * std::sqrt(2 / (1 + attention_ratio * attention_ratio));
   double attention = attention_ratio * other;
-  auto attentions = static_cast<double>((i + 1) / 2), others = static_cast<double>(i / 2);
+  const int64_t others_before = i / 2, attentions_before = i - others_before;
+  auto attentions = static_cast<double>(attentions_before),
+       others = static_cast<double>(others_before);
   double before =
       static_cast<double>(layers) / 2 + attentions * attention * attention + others * other * other;
   double tau = (i % 2 == 0 ? attention : other) / std::sqrt(before), norm = std::hypot(1, tau);

@@ -87,7 +87,7 @@ double noise_of_binade(const Binade& binade, Rounding rounding) {
     return integrate(binade.begin, end, [&](double z) { return error * density(z); });
   }
   double noise = 0;
-  for (double i = 0; i < binade.count; ++i) {
+  for (int i = 0; i < static_cast<int>(binade.count); ++i) {
     double low = binade.begin + i * binade.gap;
     if (low > kFarthest) break;
     noise += noise_of_interval(low, binade.gap, rounding);
@@ -103,11 +103,11 @@ double noise_of_clipping(double largest) {
 // The noise of one sign, σ = 1, for numbers up to `max_magnitude`.
 double one_sided_noise(const FloatFormat& format, uint32_t max_magnitude, double unit,
                        Rounding rounding) {
-  double numbers = std::ldexp(1.0, format.mantissa_bits);
+  const int64_t numbers = int64_t{1} << format.mantissa_bits;
   double gap = format.min_subnormal() * unit;
   double begin = 0, noise = 0;
-  for (double done = 0; done < max_magnitude; done += numbers) {
-    Binade binade{begin, gap, std::min(numbers, max_magnitude - done)};
+  for (int64_t done = 0; done < max_magnitude; done += numbers) {
+    Binade binade{begin, gap, static_cast<double>(std::min(numbers, max_magnitude - done))};
     noise += noise_of_binade(binade, rounding);
     begin += binade.count * gap;
     if (done > 0) gap *= 2;  // the first normal binade still has the subnormals' gap

@@ -127,8 +127,8 @@ std::vector<TensorType> infer_mul(const OpView& v) {
 
 // Independent unit factors make a unit product; a shorter operand's gradient is a sum of rows.
 Scales scale_mul(const OpView& v, const ScaleContext&) {
-  auto rows = static_cast<double>(v.in(0).count() / v.in(1).count());
-  return {1, {1, rsqrt(rows)}};
+  const int64_t rows = v.in(0).count() / v.in(1).count();
+  return {1, {1, rsqrt(static_cast<double>(rows))}};
 }
 
 Grads grad_mul(GradView& g) {

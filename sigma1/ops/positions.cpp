@@ -24,11 +24,13 @@ Grads grad_sinusoids(GradView&) { return {}; }
 
 void evaluate_sinusoids(const EvalView& v) {
   int64_t length = v.attr<int64_t>("length"), components = v.attr<int64_t>("components");
-  double last_pair = static_cast<double>(components / 2 - 1);
+  const int64_t pairs = components / 2;
+  auto last_pair = static_cast<double>(pairs - 1);
   double ratio = 2 / v.attr<double>("longest");
   for (int64_t t = 0; t < length; ++t) {
     for (int64_t j = 0; j < components; ++j) {
-      double frequency = std::numbers::pi * std::pow(ratio, static_cast<double>(j / 2) / last_pair);
+      const int64_t pair = j / 2;
+      double frequency = std::numbers::pi * std::pow(ratio, static_cast<double>(pair) / last_pair);
       double phase = j % 2 == 0 ? 0 : std::numbers::pi / 2;
       v.out()[t * components + j] = std::sin(static_cast<double>(t) * frequency + phase);
     }

@@ -37,8 +37,9 @@ Scales weighted_scales(const OpView& v, const std::vector<double>& weights) {
   double sum_of_squares = 0;
   for (size_t i = 0; i < weights.size(); ++i) {
     sum_of_squares += weights[i] * weights[i];
-    auto rows = static_cast<double>(v.in(0).count() / v.in(i).count());
-    scales.beta.push_back(weights[i] == 0 ? 1 : rsqrt(rows) / std::fabs(weights[i]));
+    const int64_t rows = v.in(0).count() / v.in(i).count();
+    scales.beta.push_back(
+        weights[i] == 0 ? 1 : rsqrt(static_cast<double>(rows)) / std::fabs(weights[i]));
   }
   scales.alpha = rsqrt(sum_of_squares);
   return scales;

@@ -10,7 +10,11 @@ std::vector<double> Ladder::rates() const {
   if (start == 0) return {0};
   std::vector<double> result;
   double margin = 1 + 1e-9;  // for limits that decimals cannot hit
-  for (double rate = start; rate <= limit * margin; rate *= 2) result.push_back(rate);
+  double rate = start;
+  while (rate <= limit * margin) {
+    result.push_back(rate);
+    rate *= 2;
+  }
   return result;
 }
 

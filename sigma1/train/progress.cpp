@@ -36,12 +36,11 @@ size_t columns(std::FILE* out) {
 std::string format_duration(double seconds) {
   constexpr double kLongest = 1e12;
   if (!(seconds >= 0 && seconds < kLongest)) return "?";
-  int64_t s = std::llround(seconds);
-  if (s < 60) return fmt::format("{} s", s);
-  if (s < 60 * 60) return fmt::format("{} m {:02} s", s / 60, s % 60);
-  int64_t m = s / 60;
-  if (m < 24 * 60) return fmt::format("{} h {:02} m", m / 60, m % 60);
-  return fmt::format("{} d {:02} h", m / (24 * 60), m / 60 % 24);
+  int64_t s = std::llround(seconds), m = s / 60, h = m / 60;
+  if (m == 0) return fmt::format("{} s", s);
+  if (h == 0) return fmt::format("{} m {:02} s", m, s % 60);
+  if (h < 24) return fmt::format("{} h {:02} m", h, m % 60);
+  return fmt::format("{} d {:02} h", h / 24, h % 24);
 }
 
 std::string format_progress(const ProgressState& state) {

@@ -20,7 +20,8 @@ CollectiveOptions options_of(const TrainConfig& config) {
 // together, last. In reverse, as buckets are sent from the last on.
 std::vector<Value> in_order_of_travel(const Graph& model) {
   std::vector<Value> parameters = model.parameters();
-  std::ranges::stable_partition(parameters, [](Value v) { return v.type().shape.size() < 2; });
+  std::stable_partition(parameters.begin(), parameters.end(),
+                        [](Value v) { return v.type().shape.size() < 2; });
   return parameters;
 }
 

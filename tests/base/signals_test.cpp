@@ -14,10 +14,7 @@ namespace {
 
 volatile uintptr_t handler_at = 0;
 
-void note_place(int) {
-  int here = 0;
-  handler_at = reinterpret_cast<uintptr_t>(&here);
-}
+void note_place(int) { handler_at = reinterpret_cast<uintptr_t>(__builtin_frame_address(0)); }
 
 TEST(Signals, AreTakenOnAStackOfTheirOwn) {
   SignalStack stack;

@@ -9,7 +9,6 @@
 namespace sigma1 {
 namespace {
 
-namespace fs = std::filesystem;
 using nlohmann::json;
 
 class Scales : public TrainRun {

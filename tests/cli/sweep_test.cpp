@@ -15,6 +15,9 @@ namespace {
 namespace fs = std::filesystem;
 using Words = std::vector<std::string>;
 
+constexpr const char* kMethods =
+    "method=none,precision=fp32,ladder=2^-8:2^-7 | method=unit,precision=fp8,ladder=2^-5:2^-4";
+
 std::string read(const fs::path& path) {
   std::stringstream content;
   content << std::ifstream(path).rdbuf();
@@ -48,8 +51,7 @@ class SweepProgram : public TemporaryFolderTest {
                    "--vary",
                    "context=attention|conv",
                    "--vary",
-                   "method=none,precision=fp32,ladder=2^-8:2^-7 | "
-                   "method=unit,precision=fp8,ladder=2^-5:2^-4",
+                   kMethods,
                    "--threshold",
                    "9",
                    "--jobs",

@@ -24,7 +24,8 @@ TEST_F(TokenRuns, BytesOfAnyFileAreTrainedEvaluatedAndGenerated) {
   ProgramResult result = run_program(train({"--train", file, "--set", "tokens=bytes"}));
   ASSERT_EQ(result.exit_code, 0) << result.err;
   EXPECT_NE(result.out.find(" bits per byte on 400 bytes"), std::string::npos) << result.out;
-  EXPECT_EQ(json_from({"eval", run()})["bpc"], metrics().back()["valid_bpc"]);
+  EXPECT_EQ(json_from({"eval", run()})["bpc"].get<double>(),
+            metrics().back()["valid_bpc"].get<double>());
   EXPECT_EQ(run_program({"eval", run(), write("other.raw", "\xC3\x28")}).exit_code, 0);
   ProgramResult text = run_program({"generate", run(), "--prompt", "\xFFthe", "--length", "5"});
   EXPECT_EQ(text.exit_code, 0) << text.err;

@@ -247,7 +247,8 @@ TEST(TensorStats, ABinadeStartsAtItsPowerOfTwo) {
     auto power = std::ldexp(1.0f, exponent);
     TensorStats stats;
     stats.add(Floats{power, -std::nextafter(power, kInf), std::nextafter(power, 0.0f)});
-    auto here = static_cast<size_t>(exponent + 127);
+    constexpr int kLowest = -127;
+    auto here = static_cast<size_t>(int64_t{exponent} - kLowest);
     EXPECT_EQ(stats.binades[here], 2) << exponent;
     EXPECT_EQ(stats.binades[here - 1], 1) << exponent;
   }
