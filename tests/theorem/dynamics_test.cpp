@@ -50,10 +50,10 @@ Potentials set_arbitrary_factors(Graph& graph) {
   RandomStream random(kSeed, "factors");
   auto between = [&](uint64_t i) { return 0.5 + random.uniform(i); };
   Potentials s;
-  for (int i = 0; i < graph.size(); ++i) s.push_back(between(static_cast<uint64_t>(2 * i)));
+  for (int i = 0; i < graph.size(); ++i) s.push_back(between(2 * static_cast<uint64_t>(i)));
   for (int i = 0; i < graph.size(); ++i) {
     Node& node = graph.node(i);
-    if (!is_source(*node.op)) node.alpha = between(static_cast<uint64_t>(2 * i + 1));
+    if (!is_source(*node.op)) node.alpha = between(2 * static_cast<uint64_t>(i) + 1);
   }
   const GradientEdges edges(graph);
   for (const Edge& edge : edges.edges()) {
