@@ -11,7 +11,7 @@ namespace sigma1 {
 namespace {
 
 namespace fs = std::filesystem;
-using std::string_literals::operator""s;
+using namespace std::string_literals;
 
 // The contents of the records, once their framing is as it must be.
 std::vector<std::string> records_of(const std::string& path) {

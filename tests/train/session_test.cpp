@@ -113,8 +113,8 @@ TEST(Recomputing, GivesTheSameLossesFromLessMemory) {
   for (auto [model, keep_attention] :
        {std::pair{"char_lm", "false"}, {"gpt", "false"}, {"gpt", "true"}}) {
     for (const char* precision : {"fp32", "fp8"}) {
-      auto session_of = [&](const char* recompute) {
-        TrainConfig config = tiny_config({{"model", model}, {"keep-attention", keep_attention}});
+      auto session_of = [&, name = model, kept = keep_attention](const char* recompute) {
+        TrainConfig config = tiny_config({{"model", name}, {"keep-attention", kept}});
         for (auto [key, value] : {std::pair{"method", "unit"},
                                   {"precision", precision},
                                   {"depth", "4"},

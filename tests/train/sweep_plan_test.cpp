@@ -150,7 +150,7 @@ TEST(SweepPlan, NamesFileAndKeyOfWhatIsWrong) {
                              {R"({"threshold": "x"})", "f.json: threshold: "},
                              {R"({"ladder-steps": "x"})", "f.json: ladder-steps: "},
                              {R"({"base": {"stepz": 1}})", "f.json: unknown setting 'stepz'"}}) {
-    std::string complaint = error_of([&] { SweepPlan::from_json(json, "f.json"); });
+    std::string complaint = error_of([text = json] { SweepPlan::from_json(text, "f.json"); });
     EXPECT_TRUE(complaint.starts_with(named)) << complaint;
   }
 }
