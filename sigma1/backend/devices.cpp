@@ -43,7 +43,6 @@ constexpr Choice kChoices[] = {
     choice<&ProductChoices::tf32, true>("+tf32"),
     choice<&ProductChoices::sums, Sums::fast>("+fast-sums"),
     choice<&ProductChoices::sums, Sums::exact>("+exact-sums"),
-    choice<&ProductChoices::whole_layers, true>("+whole-layers"),
 };
 
 // Takes the choices off the end of a name.

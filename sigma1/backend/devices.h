@@ -14,13 +14,11 @@ struct ProductChoices {
   // Of factors of 8 bits: tensor cores keep about 14 bits of a sum (fast), unless partial sums are
   // often added up in fp32 (exact). By length: sums of up to 4,096 terms are fast.
   enum class Sums { by_length, fast, exact } sums = Sums::by_length;
-  // The gradient of attention writes the 8-bit factors that are made of its results itself; tests
-  // compare it with kernels apart.
-  bool casts_in_attention = true;
 
-  // Attention and convolution of a small model begin the chain of what is local to rows behind
-  // them.
-  bool whole_layers = false;
+  // Tests alone choose these, to compare kernels with those apart that they are made of.
+  bool casts_in_attention = true;  // its gradient writes the 8-bit factors made of its results
+  bool whole_layers =
+      true;  // a small model's attention, or convolution, begins the chain of rows behind it
 
   auto operator<=>(const ProductChoices&) const = default;
 };

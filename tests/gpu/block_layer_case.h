@@ -45,11 +45,18 @@ class BlockLayerGraph {
     auto [rows, in, out] = made_.sizes;
     // The optimiser writes weights in 8 bits.
     Value w = made_.stored(made_.graph->input("w", {{in, out}}), product_cast("e4m3"));
-    made_.add_products(reshape(x, {rows, in}), w, reshape(dy, {rows, out}), "fp16");
+    made_.add_products(as_rows(x, {rows, in}), w, as_rows(dy, {rows, out}), "fp16");
   }
   std::shared_ptr<Graph> graph() const { return made_.graph; }
 
  private:
+  // A name for it: of the same numbers, in the same format.
+  Value as_rows(Value factor, const Shape& shape) {
+    if (factor.shape() == shape) return factor;
+    Cast cast = made_.graph->node(factor.node).storage[static_cast<size_t>(factor.output)];
+    return made_.stored(reshape(factor, shape), cast);
+  }
+
   Value x_of(BlockLayer layer) {
     Shape rows{made_.sizes.rows, made_.sizes.in};
     if (layer == BlockLayer::projection) return attended();

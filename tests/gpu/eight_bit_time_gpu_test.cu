@@ -96,14 +96,22 @@ TEST(EightBitsTime, IsPrinted) {
   }
 }
 
-// What is timed is what a step runs: gradients of attention write their codes themselves, and
-// whoever computes a factor casts it. Needs no GPU.
+const FloatFormat& format_of(const Graph& graph, Value value) {
+  return graph.node(value.node).storage[static_cast<size_t>(value.output)].format;
+}
+
+// What is timed is what a step runs: factors have 8 bits, gradients of attention write their codes
+// themselves, and whoever computes a factor casts it. Needs no GPU.
 TEST(EightBitsTime, TimesWhatAStepRuns) {
   for (const BlockSizes& block : kBlocks) {
     for (BlockLayer layer : kBlockLayers) {
       BlockLayerGraph made(block, layer, true);
       const Graph& graph = *made.graph();
       int joined = 0, casts_alone = 0;
+      for (const Node& node : graph.nodes()) {
+        if (node.op != &matmul_op) continue;
+        for (Value factor : node.inputs) EXPECT_EQ(format_of(graph, factor).bits(), 8);
+      }
       for (const NodeGroup& group : group_nodes(graph, cuda::grouping(graph, {}))) {
         if (group.kind == NodeGroup::Kind::joined) ++joined;
         const Node& last = graph.node(group.nodes.back());

@@ -70,8 +70,7 @@ TEST(CudaWholeLayerGroups, AreOfSmallModels) {
 
 TEST(CudaWholeLayerPrograms, GiveTheGradientsOfKernelsApart) {
   if (cuda_device_count() == 0) GTEST_SKIP() << "no GPU here";
-  const Device &apart = cuda_device(0, {.whole_layers = false}),
-               &together = cuda_device(0, {.whole_layers = true});
+  const Device &apart = cuda_device(0, {.whole_layers = false}), &together = cuda_device();
   for (const char* context : {"attention", "conv"}) {
     SCOPED_TRACE(context);
     StepGraph step = step_of({context}, apart);

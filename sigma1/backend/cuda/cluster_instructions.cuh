@@ -18,6 +18,9 @@ __device__ inline void wait_for_cluster() {
 __device__ inline void be_done_with_others() {
   asm volatile("barrier.cluster.arrive.relaxed.aligned;" ::: "memory");
 }
+// Of who read from others last: a read may still be on its way when what follows it begins, and
+// would find another kernel's numbers, or nobody, where the block was.
+__device__ inline void be_done_reading_others() { arrive_at_cluster(); }
 
 // The same place in another block of the cluster.
 __device__ inline uint32_t in_block(uint32_t place, int rank) {

@@ -55,6 +55,7 @@ int ClusterPhases::receive(Sent& sent) {
   if (phase() <= sent.phase) {
     end_phase();
     phases_.emplace_back();
+    has_read_ = false;
     exchanges_before_ = exchanges_.size();
   }
   if (sent.is_source) keep_for_others(sent.place);
@@ -84,7 +85,8 @@ void ClusterPhases::end_phase() {
 bool ClusterPhases::end() {
   end_phase();
   if (!exchanges_.empty()) {
-    phases_.back().insert(received_, line_of("be_done_with_others();"));
+    phases_.back().insert(received_,
+                          line_of("be_done_{}_others();", has_read_ ? "reading" : "with"));
     line("wait_for_cluster();");
   }
   places_.front().last = phase();

@@ -54,8 +54,11 @@ class ClusterPhases {
   Sent add_left(int place_bytes);
   // Gives where it is. Begins a phase where it is of this one.
   int receive(Sent& sent);
-  // What has been received is no longer needed from others.
-  void is_received() { received_ = phases_.back().size(); }
+  // What was sent, or has been read, is no longer needed from others.
+  void is_received(bool by_reading = false) {
+    received_ = phases_.back().size();
+    has_read_ |= by_reading;
+  }
 
   // Sets places, and when copies are sent for; false where there is no room.
   bool end();
@@ -90,6 +93,7 @@ class ClusterPhases {
   std::vector<int> exchanges_;   // bytes that come to each block; 0: it reads them
   size_t exchanges_before_ = 0;  // the last phase
   size_t received_ = 0;          // where in the last phase all of them are over
+  bool has_read_ = false;        // the last phase has read from others
   int shared_bytes_ = 0;
 };
 

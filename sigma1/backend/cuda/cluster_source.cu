@@ -276,7 +276,7 @@ using Columns = ByColumns<Block, kWidth, kBlocks>;
     line("let_all_read<{}>(block);", sent.exchange);
     int place = phases_.receive(sent);
     line("auto v{} = sums_of_blocks<kPlace{}>(Rows<{}>{{block}});", s, place, columns);
-    phases_.is_received();
+    phases_.is_received(true);
   }
 
   void write_norm(size_t s) {

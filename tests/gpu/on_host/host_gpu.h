@@ -84,7 +84,8 @@ struct Copy {
 struct Thread {
   Index thread_index, block_index;
   int rank = 0;
-  int arrival = 0;  // at the meeting of the cluster
+  int arrival = 0;            // at the meeting of the cluster
+  bool reads_others = false;  // and nothing since has waited for what it read
   std::vector<Copy> copies;
   std::deque<std::vector<Copy>> groups;  // of copies that can be waited for
 };
@@ -214,6 +215,7 @@ void run(Kernel kernel, int blocks, int threads_of_one, int ranks, int bytes) {
 #define gridDim host_gpu::blocks_of_grid
 
 inline void __syncthreads() {
+  host_gpu::self().reads_others = false;
   host_gpu::block().meetings[0].arrive_and_wait(static_cast<int>(blockDim.x));
 }
 inline void __syncwarp() {

@@ -6,10 +6,18 @@
 namespace sigma1::cuda {
 
 inline void arrive_at_cluster() {
+  host_gpu::self().reads_others = false;
   host_gpu::self().arrival = host_gpu::cluster->meeting.arrive(host_gpu::cluster->threads);
 }
 inline void wait_for_cluster() { host_gpu::cluster->meeting.wait(host_gpu::self().arrival); }
-inline void be_done_with_others() { arrive_at_cluster(); }
+inline void be_done_with_others() {
+  if (host_gpu::self().reads_others) {
+    std::fprintf(stderr, "a block may leave while another reads from it\n");
+    std::abort();
+  }
+  arrive_at_cluster();
+}
+inline void be_done_reading_others() { arrive_at_cluster(); }
 
 inline uint32_t in_block(uint32_t place, int rank) {
   return static_cast<uint32_t>(rank) << host_gpu::kRankShift | (place & host_gpu::kPlaces);
@@ -26,6 +34,7 @@ inline void send_bytes(uint32_t to, uint32_t barrier, uint32_t from, int bytes) 
 }
 inline void arrive_at_other(uint32_t barrier) { host_gpu::arrive(barrier, 1, 0); }
 inline float4 read_from_block(uint32_t place, int rank) {
+  host_gpu::self().reads_others = true;
   auto bits = host_gpu::load<uint4>(in_block(place, rank));
   return {__uint_as_float(bits.x), __uint_as_float(bits.y), __uint_as_float(bits.z),
           __uint_as_float(bits.w)};
