@@ -16,12 +16,6 @@ bool Device::keeps_attention(const Graph&, int) const { return false; }
 
 void Device::turn(const Buffer&) const { throw Bug("{} keeps nothing in two ways", name()); }
 
-std::optional<TensorStats> Device::stats(const Buffer&) const { return std::nullopt; }
-
-std::optional<FormatLoss> Device::loss(const Buffer&, const FormatLimits&) const {
-  return std::nullopt;
-}
-
 void Device::beside(const std::function<void()>& collectives) const { collectives(); }
 void Device::join() const {}
 

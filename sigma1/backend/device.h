@@ -4,7 +4,6 @@
 
 #include <functional>
 #include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -48,6 +47,18 @@ class Readout {
   virtual void wait(void* to) = 0;
 };
 
+// What tensors' numbers are like. Many are looked at, one after another as a program computes them,
+// before any is told of: a GPU goes on meanwhile.
+class TensorMeter {
+ public:
+  virtual ~TensorMeter() = default;
+  // As it is when the kernels before are done. `fit_to`: its numbers are first scaled so that the
+  // largest is that large; 0: not at all.
+  virtual void look_at(const Buffer& buffer, const FormatLimits& limits, float fit_to) = 0;
+  // Of all that were looked at since the last call, in their order.
+  virtual std::vector<TensorFindings> take() = 0;
+};
+
 class Device {
  public:
   virtual ~Device() = default;
@@ -83,9 +94,7 @@ class Device {
   virtual bool keeps_attention(const Graph& graph, int node) const;
   // Writes a buffer's turned half.
   virtual void turn(const Buffer& buffer) const;
-  // What a tensor's numbers are like, where the device can tell; nothing: they must be read.
-  virtual std::optional<TensorStats> stats(const Buffer& buffer) const;
-  virtual std::optional<FormatLoss> loss(const Buffer& buffer, const FormatLimits& limits) const;
+  virtual std::unique_ptr<TensorMeter> make_meter() const = 0;
 
   // `work` may run kernels, when_finite, and what is below between ranks, only.
   virtual std::unique_ptr<Recording> record(std::function<void()> work) const = 0;

@@ -14,6 +14,15 @@ namespace {
 constexpr uint32_t kUnknown = UINT32_MAX;
 constexpr size_t kMostIds = size_t{1} << 16;
 
+size_t rounded_up(size_t count, size_t step) { return (count + step - 1) / step * step; }
+
+// Of few characters a row is short, and the models that are known by their numbers stay as they
+// are.
+size_t room_for(size_t characters) {
+  constexpr size_t kFew = 1024, kStep = 8;
+  return characters < kFew ? characters : rounded_up(characters, kStep);
+}
+
 char32_t parse_code_point(std::string_view line, size_t number) {
   uint32_t value = 0;
   if (line.starts_with("U+"))
@@ -25,13 +34,21 @@ char32_t parse_code_point(std::string_view line, size_t number) {
   return value;
 }
 
-constexpr std::string_view kBytes = "bytes\n", kIds = "ids ";
+constexpr std::string_view kBytes = "bytes\n", kIds = "ids ", kRoom = "room ";
 
 std::optional<uint32_t> parse_id(std::string_view word) {
   uint32_t id = 0;
   auto [end, fault] = std::from_chars(word.data(), word.data() + word.size(), id);
   if (fault != std::errc() || end != word.data() + word.size()) return std::nullopt;
   return id;
+}
+
+size_t room_of(std::string_view line) {
+  std::optional<uint32_t> room = parse_id(line.substr(kRoom.size()));
+  if (!room || *room > kMostIds)
+    throw Error("expected room for at most {} ids in line 1 of the vocabulary, got '{}'", kMostIds,
+                line);
+  return *room;
 }
 
 std::vector<std::string_view> words_of(std::string_view text) {
@@ -69,7 +86,8 @@ size_t Vocabulary::known() const {
 
 size_t Vocabulary::size() const {
   constexpr size_t kStep = 64;
-  return kind_ == Kind::ids ? (count_ + kStep - 1) / kStep * kStep : known();
+  if (kind_ == Kind::characters) return room_;
+  return kind_ == Kind::ids ? rounded_up(count_, kStep) : known();
 }
 
 void Vocabulary::expect_known(size_t id) const {
@@ -77,7 +95,8 @@ void Vocabulary::expect_known(size_t id) const {
   throw Error("expected a token id below {}, the size of the vocabulary, got {}", known(), id);
 }
 
-Vocabulary::Vocabulary(std::vector<char32_t> ascending) : code_points_(std::move(ascending)) {
+Vocabulary::Vocabulary(std::vector<char32_t> ascending, size_t room)
+    : code_points_(std::move(ascending)), room_(std::max(room, code_points_.size())) {
   if (!code_points_.empty()) ids_.assign(code_points_.back() + 1, kUnknown);
   for (size_t i = 0; i < code_points_.size(); ++i) ids_[code_points_[i]] = static_cast<uint32_t>(i);
 }
@@ -89,7 +108,8 @@ Vocabulary Vocabulary::of_texts(const std::vector<std::string_view>& texts) {
   std::vector<char32_t> ascending;
   for (char32_t c = 0; c <= kLastCodePoint; ++c)
     if (seen[c]) ascending.push_back(c);
-  return Vocabulary(std::move(ascending));
+  size_t room = room_for(ascending.size());
+  return Vocabulary(std::move(ascending), room);
 }
 
 Vocabulary Vocabulary::parse(std::string_view lines) {
@@ -99,9 +119,16 @@ Vocabulary Vocabulary::parse(std::string_view lines) {
     if (std::optional<uint32_t> count = parse_id(number)) return of_ids(*count);
     throw Error("expected a number of ids in line 1 of the vocabulary, got '{}'", number);
   }
+  size_t room = 0, first = 1;
+  size_t first_end = lines.find('\n');
+  if (lines.starts_with(kRoom) && first_end != std::string_view::npos) {
+    room = room_of(lines.substr(0, first_end));
+    lines.remove_prefix(first_end + 1);
+    ++first;
+  }
   std::vector<char32_t> ascending;
   while (!lines.empty()) {
-    size_t number = ascending.size() + 1;
+    size_t number = ascending.size() + first;
     size_t end = lines.find('\n');
     if (end == std::string_view::npos)
       throw Error("expected a line end after line {} of the vocabulary, got '{}' and no more",
@@ -113,13 +140,17 @@ Vocabulary Vocabulary::parse(std::string_view lines) {
     ascending.push_back(code_point);
     lines.remove_prefix(end + 1);
   }
-  return Vocabulary(std::move(ascending));
+  if (room > 0 && room <= ascending.size())
+    throw Error("expected room for more than {} characters in line 1 of the vocabulary, got {}",
+                ascending.size(), room);
+  return Vocabulary(std::move(ascending), room);
 }
 
 std::string Vocabulary::serialize() const {
   if (kind_ == Kind::bytes) return std::string(kBytes);
   if (kind_ == Kind::ids) return fmt::format("{}{}\n", kIds, count_);
   std::string lines;
+  if (room_ > known()) lines = fmt::format("{}{}\n", kRoom, room_);
   for (char32_t code_point : code_points_) lines += code_point_name(code_point) + '\n';
   return lines;
 }
@@ -127,7 +158,7 @@ std::string Vocabulary::serialize() const {
 uint32_t Vocabulary::id(char32_t code_point) const {
   uint32_t id = code_point < ids_.size() ? ids_[code_point] : kUnknown;
   if (id == kUnknown)
-    throw Error("expected a character of the vocabulary ({} characters), got {}", size(),
+    throw Error("expected a character of the vocabulary ({} characters), got {}", known(),
                 code_point_name(code_point));
   return id;
 }

@@ -23,8 +23,8 @@ class Vocabulary {
   // 0 … count − 1. Throws Error unless there is one and all have 16 bits.
   static Vocabulary of_ids(int64_t count);
 
-  // Reads back what serialize() wrote: lines U+XXXX in ascending order, or "bytes", or "ids N".
-  // Throws Error with the line.
+  // Reads back what serialize() wrote: lines U+XXXX in ascending order, with "room N" before them
+  // where a model has room for more, or "bytes", or "ids N". Throws Error with the line.
   static Vocabulary parse(std::string_view lines);
   std::string serialize() const;
 
@@ -32,8 +32,9 @@ class Vocabulary {
   // What a token is called: character, byte, token.
   std::string_view token_name() const;
 
-  // What a model makes room for: with ids, up to a multiple of 64, because matrix products are
-  // quicker then; the ids behind the last stand for nothing.
+  // What a model makes room for: of ids up to a multiple of 64, of many characters of texts up to a
+  // multiple of 8, because rows of odd length are slow to compute with; the ids behind the last
+  // stand for nothing.
   size_t size() const;
   size_t known() const;  // tokens that can occur
 
@@ -50,13 +51,15 @@ class Vocabulary {
   }
 
  private:
-  explicit Vocabulary(std::vector<char32_t> ascending);
+  // With room for that many, or for all of them.
+  explicit Vocabulary(std::vector<char32_t> ascending, size_t room = 0);
   Vocabulary(Kind kind, size_t count) : kind_(kind), count_(count) {}
   void expect_known(size_t id) const;
 
   Kind kind_ = Kind::characters;
   size_t count_ = 0;  // of bytes or ids
   std::vector<char32_t> code_points_;
+  size_t room_ = 0;  // of characters
   std::vector<uint32_t>
       ids_;  // by code point: corpora are long, and a search per character is slow
 };

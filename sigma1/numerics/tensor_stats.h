@@ -48,4 +48,10 @@ struct TensorStats {
   void add(const TensorStats& other);
 };
 
+// A tensor in a format.
+struct TensorFindings {
+  TensorStats stats;
+  FormatLoss loss;
+};
+
 }  // namespace sigma1

@@ -7,7 +7,6 @@
 #include <string_view>
 #include <vector>
 
-#include "sigma1/backend/kernel.h"
 #include "sigma1/numerics/tensor_stats.h"
 
 namespace sigma1 {
@@ -38,10 +37,5 @@ struct TensorScale {
   double underflow() const;
   double lost() const;
 };
-
-// Of a buffer's numbers, where they lie; on a CPU on all threads, the same bits on any number of
-// them.
-TensorStats measure_stats(const Buffer& buffer);
-FormatLoss measure_loss(const Buffer& buffer, const FormatLimits& limits);
 
 }  // namespace sigma1

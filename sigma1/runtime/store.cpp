@@ -4,6 +4,7 @@
 
 #include "sigma1/backend/cpu/kernel.h"
 #include "sigma1/base/error.h"
+#include "sigma1/ops/pointwise.h"
 
 namespace sigma1 {
 namespace {
@@ -129,6 +130,22 @@ void Store::fill(const std::string& name, float value) {
 }
 
 std::vector<float> Store::read(const std::string& name) const { return read_floats(at(name)); }
+
+void Store::copy(const std::string& name, const Store& from) {
+  const Buffer &source = from.at(name), &target = at(name);
+  bool stays_here = &device_ == &from.device_ && source.shape == target.shape;
+  // A cast that rounds is told how by a program.
+  if (!stays_here || !target.is_fp32()) return write(name, from.read(name));
+  const Attributes none;
+  const float factor = 1;
+  device_.find_kernel(identity_op)
+      .run({.inputs = {&source, 1},
+            .outputs = {&target, 1},
+            .attributes = none,
+            .factors = {&factor, 1},
+            .random = {},
+            .workspace = {}});
+}
 
 std::vector<std::byte> Store::read_bytes(const std::string& name) const {
   std::vector<std::byte> read(static_cast<size_t>(bytes(name)));

@@ -39,6 +39,8 @@ class Store {
   void write_indices(const std::string& name, std::span<const int32_t> values);
   void fill(const std::string& name, float value);
   std::vector<float> read(const std::string& name) const;
+  // The numbers of the same tensor of another store, whatever formats they have.
+  void copy(const std::string& name, const Store& from);
   // As they are stored.
   std::vector<std::byte> read_bytes(const std::string& name) const;
   void write_bytes(const std::string& name, std::span<const std::byte> bytes);

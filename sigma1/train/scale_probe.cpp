@@ -135,7 +135,7 @@ bool ProbeFilter::wants(const TensorLabel& label) const {
 
 ScaleProbe::ScaleProbe(const TrainConfig& config, const Alignment& alignment,
                        const ProbeOptions& options)
-    : store_(*options.device) {
+    : store_(*options.device), meter_(options.device->make_meter()) {
   LabelledGraph labelled = labelled_gradient_graph(without_run_time_scales(config), alignment);
   graph_ = labelled.step.graph;
   find_targets(config, labelled.labels, options);
@@ -177,21 +177,16 @@ void ScaleProbe::find_targets(const TrainConfig& config, const TensorLabels& lab
   }
 }
 
-TensorScale ScaleProbe::measure(const Target& target, const Buffer& buffer) const {
-  TensorScale result{.name = target.label.name,
-                     .role = target.label.role,
-                     .format = format_name(target.format),
-                     .products = target.products};
-  result.stats = measure_stats(buffer);
-  FormatLimits limits = FormatLimits::of(target.format);
-  bool fits = target.scaled_to_fit && result.stats.abs_max > 0;
-  if (fits) limits = limits.times(result.stats.abs_max / static_cast<float>(target.format.max()));
-  result.loss = measure_loss(buffer, limits);
-  return result;
-}
-
 std::vector<TensorScale> ScaleProbe::measure() {
   std::vector<TensorScale> result;
+  auto look_at = [&](const Target& target, const Buffer& buffer) {
+    auto largest = static_cast<float>(target.format.max());
+    meter_->look_at(buffer, FormatLimits::of(target.format), target.scaled_to_fit ? largest : 0);
+    result.push_back({.name = target.label.name,
+                      .role = target.label.role,
+                      .format = format_name(target.format),
+                      .products = target.products});
+  };
   std::set<int> listed;
   auto list_sources = [&](const Node& reader) {
     for (Value input : reader.inputs) {
@@ -200,14 +195,19 @@ std::vector<TensorScale> ScaleProbe::measure() {
       auto found = targets_.find({node.name, 0});
       bool is_bound = node.op == &parameter_op || node.op == &input_op;
       if (!is_bound || found == targets_.end() || !listed.insert(source.node).second) continue;
-      result.push_back(measure(found->second, store_.at(node.name)));
+      look_at(found->second, store_.at(node.name));
     }
   };
   program_->run(0, [&](const Node& node, size_t output, const Buffer& buffer) {
     if (output == 0) list_sources(node);
     auto found = targets_.find({node.name, static_cast<int>(output)});
-    if (found != targets_.end()) result.push_back(measure(found->second, buffer));
+    if (found != targets_.end()) look_at(found->second, buffer);
   });
+  std::vector<TensorFindings> findings = meter_->take();
+  for (size_t i = 0; i < result.size(); ++i) {
+    result[i].stats = findings[i].stats;
+    result[i].loss = findings[i].loss;
+  }
   return result;
 }
 

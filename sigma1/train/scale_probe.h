@@ -54,9 +54,9 @@ class ScaleProbe {
 
   void find_targets(const TrainConfig& config, const TensorLabels& labels,
                     const ProbeOptions& options);
-  TensorScale measure(const Target& target, const Buffer& buffer) const;
 
   Store store_;
+  std::unique_ptr<TensorMeter> meter_;
   std::shared_ptr<Graph> graph_;
   std::map<std::pair<std::string, int>, Target> targets_;  // by node and output
   std::unique_ptr<Program> program_;

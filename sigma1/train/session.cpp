@@ -145,8 +145,7 @@ void Session::share_weights() {
 void Session::copy_parameters(const Graph& graph, Store& to) const {
   if (!has_whole_weights_) throw Bug("weights are with their owners");
   for (Value parameter : graph.parameters()) {
-    const std::string& name = graph.node(parameter.node).name;
-    to.write(name, store_.read(name));
+    to.copy(graph.node(parameter.node).name, store_);
   }
 }
 

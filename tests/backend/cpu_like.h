@@ -22,6 +22,7 @@ class CpuLike : public Device {
                                     std::vector<ChainStep> steps) const override {
     return cpu_device().make_chain(kind, std::move(steps));
   }
+  std::unique_ptr<TensorMeter> make_meter() const override { return cpu_device().make_meter(); }
   std::unique_ptr<Recording> record(std::function<void()> work) const override {
     return cpu_device().record(std::move(work));
   }

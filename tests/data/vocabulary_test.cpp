@@ -84,6 +84,39 @@ TEST(Vocabulary, RefusesLinesOutOfOrderOrCut) {
   EXPECT_THROW(Vocabulary::parse("U+0041\nU+1F60"), Error);
 }
 
+TEST(Vocabulary, HasRoomForAMultipleOf8OfManyCharacters) {
+  for (auto [count, room] :
+       {std::pair{65, 65}, {1023, 1023}, {1024, 1024}, {1025, 1032}, {3095, 3096}, {5008, 5008}}) {
+    Vocabulary vocabulary = Vocabulary::of_texts({distinct_characters(static_cast<size_t>(count))});
+    EXPECT_EQ(vocabulary.known(), static_cast<size_t>(count));
+    EXPECT_EQ(vocabulary.size(), static_cast<size_t>(room));
+    std::string lines = vocabulary.serialize();
+    EXPECT_EQ(lines.starts_with("room "), room > count);
+    Vocabulary read = Vocabulary::parse(lines);
+    EXPECT_TRUE(read == vocabulary);
+    EXPECT_EQ(read.size(), vocabulary.size());
+    EXPECT_EQ(read.serialize(), lines);
+  }
+  EXPECT_THROW(Vocabulary::of_texts({distinct_characters(1025)}).code_point(1025), Error);
+}
+
+// As they were written before there was any.
+TEST(Vocabulary, WithoutALineOfRoomHasNone) {
+  std::string lines = Vocabulary::of_texts({distinct_characters(1025)}).serialize();
+  Vocabulary read = Vocabulary::parse(lines.substr(lines.find('\n') + 1));
+  EXPECT_EQ(read.size(), 1025U);
+  EXPECT_TRUE(read == Vocabulary::of_texts({distinct_characters(1025)}));
+}
+
+TEST(Vocabulary, RefusesRoomItWouldNotWrite) {
+  for (const char* lines : {"room 1\nU+0041\n", "room 65537\nU+0041\n", "room x\nU+0041\n",
+                            "room -1\n", "room 8", "room \nU+0041\n"}) {
+    SCOPED_TRACE(lines);
+    EXPECT_NE(error_of([&] { Vocabulary::parse(lines); }).find("line 1 of the vocabulary"),
+              std::string::npos);
+  }
+}
+
 TEST(ByteVocabulary, TakesAnything) {
   Vocabulary bytes = Vocabulary::bytes();
   EXPECT_EQ(bytes.size(), 256u);

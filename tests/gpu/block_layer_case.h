@@ -122,10 +122,10 @@ class BlockLayerGraph {
     inputs.push_back(made_.graph->input("logs", {{block_.batch, block_.heads, block_.time}}));
     std::vector<Value> parts = made_.graph->append(attention_kept_grad_op, inputs, attributes);
     made_.graph->node(parts.front().node).storage = {kHalves, kHalves, kHalves};
-    Value whole = made_.stored(concat(parts, 2), kHalves);
-    if (has_products_) return made_.cast(whole, "e5m2");
-    made_.graph->mark_output("dy", whole);
-    return whole;
+    if (has_products_) return made_.cast(made_.stored(concat(parts, 2), kHalves), "e5m2");
+    // A step has no copy of them: kernels give parts of rows.
+    for (Value part : parts) made_.graph->mark_output(fmt::format("dy {}", part.output), part);
+    return parts.front();
   }
 
   Value source(const std::string& name, const Shape& shape) {

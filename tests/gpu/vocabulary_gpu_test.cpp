@@ -41,6 +41,13 @@ void make_skew(Tensor& ids) {
   for (int64_t i = 1; i < ids.count(); i += 9) ids[i] = 2;
 }
 
+// As characters are: most of them letters, whose numbers are neighbours.
+void make_text(Tensor& ids, int64_t rows) {
+  for (int64_t i = 0; i < ids.count(); ++i) {
+    if (i % 8 != 0) ids[i] = static_cast<double>(i * i % std::min<int64_t>(26, rows));
+  }
+}
+
 TEST_F(CudaVocabulary, SumPicksOfRows) {
   struct Sizes {
     int64_t picks, rows, d;
@@ -52,6 +59,8 @@ TEST_F(CudaVocabulary, SumPicksOfRows) {
     expect_everywhere(sample, fmt::format("{} picks of {} rows of {}", picks, rows, d));
     make_skew(sample.inputs[1]);
     expect_everywhere(sample, fmt::format("{} skew picks of {} rows of {}", picks, rows, d));
+    make_text(sample.inputs[1], rows);
+    expect_everywhere(sample, fmt::format("{} letters of {} rows of {}", picks, rows, d));
   }
 }
 
@@ -101,6 +110,8 @@ TEST_F(CudaVocabulary, ShowTheirTimes) {
   show("embedding_grad", of_embedding);
   make_skew(of_embedding.inputs[1]);
   show("embedding_grad, skew", of_embedding);
+  make_text(of_embedding.inputs[1], 5008);
+  show("embedding_grad, letters", of_embedding);
   show("softmax_xent_with_grad", Sample(loss, cuda_device()));
 }
 

@@ -77,6 +77,25 @@ TEST(Store, RefusesWhatIsNotThere) {
   EXPECT_THROW(store.write_indices("w", std::vector<int32_t>(3)), Bug);
 }
 
+TEST(Store, CopiesAnothersNumbers) {
+  const std::vector<float> numbers{0, -0.0f, 1.25f, -0x1p-14f, 448, 0.5f};
+  for (const char* format : {"fp32", "fp16", "bf16", "e5m2"}) {
+    Store from, to;
+    from.create("w", {{2, 3}}, storage_cast(format));
+    from.write("w", numbers);
+    for (const char* other : {"fp32", "fp16"}) {
+      to.create(other, {{2, 3}}, storage_cast(other));
+      from.create(other, {{2, 3}}, storage_cast(format));
+      from.write_bytes(other, from.read_bytes("w"));
+      to.copy(other, from);
+      EXPECT_EQ(to.read(other), from.read("w")) << format << " to " << other;
+    }
+    EXPECT_THROW(to.copy("fp64", from), Bug);
+    to.create("w", {{3}}, storage_cast("fp32"));
+    EXPECT_THROW(to.copy("w", from), Bug);
+  }
+}
+
 TEST(Store, NamesAreSorted) {
   Store store;
   for (const char* name : {"b", "c", "a"}) store.create(name, {{}}, storage_cast("fp32"));

@@ -1,5 +1,6 @@
 #include "sigma1/train/scale_log.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <cmath>

@@ -172,7 +172,7 @@ void run(const Options& options) {
   write_file(page.string(), run_report(folders, "One model trained six ways"));
   if (options.json) return print_outcomes_json(outcomes);
   fmt::print("One model of 4 layers, {} steps of 8192 characters of {} ({} characters):\n\n",
-             options.steps, options.text, corpus.vocabulary.size());
+             options.steps, options.text, corpus.vocabulary.known());
   print_table(outcomes);
   print_findings(outcomes);
   fmt::print("Loss curves: {}\nEvery tensor's scale, from start to end: {}\n", figure.string(),

@@ -4,6 +4,7 @@
 
 #include "sigma1/backend/cpu/fused.h"
 #include "sigma1/backend/cpu/kernel_table.h"
+#include "sigma1/backend/cpu/tensor_meter.h"
 #include "sigma1/backend/cpu/vectors.h"
 #include "sigma1/backend/device.h"
 #include "sigma1/base/error.h"
@@ -86,6 +87,8 @@ class CpuDevice : public Device {
   std::unique_ptr<Chain> make_chain(NodeGroup::Kind, std::vector<ChainStep> steps) const override {
     return std::make_unique<CpuChain>(std::move(steps));
   }
+
+  std::unique_ptr<TensorMeter> make_meter() const override { return cpu::make_meter(); }
 
   std::unique_ptr<Recording> record(std::function<void()> work) const override {
     return std::make_unique<CpuRecording>(std::move(work));

@@ -12,7 +12,7 @@
 #include "sigma1/backend/cuda/rank_link.cuh"
 #include "sigma1/backend/cuda/recording.cuh"
 #include "sigma1/backend/cuda/stream.cuh"
-#include "sigma1/backend/cuda/tensor_stats.cuh"
+#include "sigma1/backend/cuda/tensor_meter.cuh"
 #include "sigma1/backend/cuda/turn.cuh"
 #include "sigma1/base/error.h"
 
@@ -94,12 +94,7 @@ class CudaDevice : public Device {
     return cuda::keeps_attention(graph, node);
   }
   void turn(const Buffer& buffer) const override { cuda::turn(buffer); }
-  std::optional<TensorStats> stats(const Buffer& buffer) const override {
-    return cuda::stats_of(buffer);
-  }
-  std::optional<FormatLoss> loss(const Buffer& buffer, const FormatLimits& limits) const override {
-    return cuda::loss_of(buffer, limits);
-  }
+  std::unique_ptr<TensorMeter> make_meter() const override { return cuda::make_meter(*this); }
 
   std::unique_ptr<Recording> record(std::function<void()> work) const override {
     return std::make_unique<cuda::CudaRecording>(std::move(work));

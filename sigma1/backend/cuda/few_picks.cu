@@ -1,6 +1,8 @@
 // Sums over picks of the same row in one launch: a block has a few rows, looks through all picks
 // for those that name one of them, and sorts these in shared memory. A row of few picks is half a
 // warp's, and one of many the whole block's, so that a row that everyone picks is no long wait.
+// Rows are dealt out to blocks like cards, since those that many pick are neighbours where they are
+// the letters of an alphabet.
 #include "sigma1/backend/cuda/column_sums.cuh"
 #include "sigma1/backend/cuda/picks.cuh"
 #include "sigma1/base/error.h"
@@ -20,6 +22,10 @@ struct FewPicks {
   float factor;
   bool packs;  // eight neighbours of every row can be read and written at once
 };
+
+__device__ inline int64_t row_of_block(int row) {
+  return blockIdx.x + static_cast<int64_t>(row) * gridDim.x;
+}
 
 // A pick that names one of the block's rows.
 struct Found {
@@ -52,7 +58,7 @@ struct Indices {
 };
 
 // Every warp looks through its share.
-__device__ void find_picks(const Picks& picks, int first_row, SortedPicks& s) {
+__device__ void find_picks(const Picks& picks, SortedPicks& s) {
   const int lane = static_cast<int>(threadIdx.x) % 32, warp = static_cast<int>(threadIdx.x) / 32;
   const int count = static_cast<int>(picks.count), share = share_of(count);
   const int begin = warp * share, end = min(begin + share, count);
@@ -62,8 +68,10 @@ __device__ void find_picks(const Picks& picks, int first_row, SortedPicks& s) {
 #pragma unroll
     for (int i = 0; i < Indices::kCount; ++i) {
       int pick = at + lane + 32 * i, index = indices.of[i];
-      int64_t row = pick / static_cast<int>(picks.picks) * picks.rows + index - first_row;
-      bool is_mine = 0 <= index && index < picks.rows && 0 <= row && row < kRows;
+      int64_t of_all = pick / static_cast<int>(picks.picks) * picks.rows + index;
+      bool exists = 0 <= index && index < picks.rows;
+      unsigned row = static_cast<unsigned>(of_all) / gridDim.x;
+      bool is_mine = exists && of_all == row_of_block(static_cast<int>(row));
       unsigned mine = __ballot_sync(kAll, is_mine);
       if (is_mine) {
         int place = begin + found + __popc(mine & ((1u << lane) - 1));
@@ -150,15 +158,14 @@ __device__ void write_eight(const FewPicks& a, int64_t row, int64_t column, cons
 }
 
 template <class Reader>
-__device__ void sum_rows(const FewPicks& a, int64_t first_row, const SortedPicks& s,
-                         float* of_block) {
+__device__ void sum_rows(const FewPicks& a, const SortedPicks& s, float* of_block) {
   ColumnThread self;
-  const int rows = static_cast<int>(min(int64_t{kRows}, a.all_rows - first_row));
+  const int rows = static_cast<int>((a.all_rows + gridDim.x - 1 - blockIdx.x) / gridDim.x);
   for (int64_t column = 8 * self.lane; column - 8 * self.lane < a.picks.d; column += kSumColumns) {
     for (int row = self.half; row < rows; row += self.halves) {
       int begin = s.begin[row], end = s.begin[row + 1];
       if (end - begin > kFewOfRow) continue;
-      write_eight(a, first_row + row, column, sum_of<Reader>(a, s.order, begin, end, 1, column));
+      write_eight(a, row_of_block(row), column, sum_of<Reader>(a, s.order, begin, end, 1, column));
     }
     for (int row = 0; row < rows; ++row) {
       int begin = s.begin[row], end = s.begin[row + 1];
@@ -167,7 +174,7 @@ __device__ void sum_rows(const FewPicks& a, int64_t first_row, const SortedPicks
       add_warps(sums, of_block);
       int64_t at = column - 8 * self.lane + threadIdx.x;
       if (threadIdx.x >= kSumColumns || at >= a.picks.d) continue;
-      store(a.to, (first_row + row) * a.picks.d + at, of_block[threadIdx.x] * a.factor);
+      store(a.to, row_of_block(row) * a.picks.d + at, of_block[threadIdx.x] * a.factor);
     }
   }
 }
@@ -175,10 +182,9 @@ __device__ void sum_rows(const FewPicks& a, int64_t first_row, const SortedPicks
 __global__ void __launch_bounds__(kThreads, 2) sum_found(const __grid_constant__ FewPicks a) {
   __shared__ SortedPicks s;
   __shared__ float of_block[kSumColumns];
-  const int first_row = static_cast<int>(blockIdx.x) * kRows;
   if (threadIdx.x < kRows) s.next[threadIdx.x] = 0;
   __syncthreads();
-  find_picks(a.picks, first_row, s);
+  find_picks(a.picks, s);
   __syncthreads();
   if (threadIdx.x < 32) {
     find_begins(s);
@@ -186,7 +192,7 @@ __global__ void __launch_bounds__(kThreads, 2) sum_found(const __grid_constant__
   }
   __syncthreads();
   with_reader(a.from.type, a.packs,
-              [&]<class Reader>(Reader) { sum_rows<Reader>(a, first_row, s, of_block); });
+              [&]<class Reader>(Reader) { sum_rows<Reader>(a, s, of_block); });
 }
 
 }  // namespace
