@@ -120,7 +120,8 @@ void check_command(const CLI::App& app, std::span<char* const> words, const std:
   std::vector<std::string> names;
   for (const CLI::App* command : commands) {
     names.push_back(command->get_name());
-    if (word == names.back()) return check_command(*command, words.subspan(1), before + " " + word);
+    if (word != names.back()) continue;
+    return check_command(*command, words.subspan(1), fmt::format("{} {}", before, word));
   }
   bool is_flag = word.starts_with('-');
   if (is_flag && app.get_option_no_throw(word)) return;
