@@ -3,6 +3,7 @@
 // comes as late as a GPU may bring it.
 #include <gtest/gtest.h>
 
+#include "sigma1/ops/linear.h"
 #include "sigma1/ops/pointwise.h"
 #include "tests/gpu/on_host/host_chain.h"
 #include "tests/gpu/row_chain_case.h"
@@ -85,6 +86,19 @@ TEST(ClusterChainOnHost, IsSeenNotToWait) {
   ASSERT_NE(at, std::string::npos);
   text.erase(at, wait.find("  auto"));
   EXPECT_NE(races_of(text).find("data race"), std::string::npos);
+}
+
+// A block whose sums another reads last may not leave before they have come.
+TEST(ClusterChainOnHost, IsSeenToLeaveWhileOthersRead) {
+  if (!has_sanitizer()) GTEST_SKIP() << "the thread sanitizer does not run here";
+  RowChainCase c(cpu_device(), 32, "fp16");
+  size_t wide = c.apply(matmul_op, {c.rows(64), c.random({64, 256})}, 0.125f);
+  c.apply(matmul_op, {c.apply(relu_op, {wide}), c.random({256, 64})}, 0.0625f);
+  std::string text = text_of(c, {32, 2}), strong = "be_done_reading_others();";
+  EXPECT_EQ(races_of(text), "");
+  ASSERT_NE(text.find(strong), std::string::npos);
+  text.replace(text.find(strong), strong.size(), "be_done_with_others();");
+  EXPECT_NE(races_of(text).find("may leave while another reads"), std::string::npos);
 }
 
 TEST(ClusterChainOnHost, MultipliesWhateverIsComputed) {
