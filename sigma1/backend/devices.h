@@ -15,10 +15,11 @@ struct ProductChoices {
   // often added up in fp32 (exact). By length: sums of up to 4,096 terms are fast.
   enum class Sums { by_length, fast, exact } sums = Sums::by_length;
 
-  // Tests alone choose these, to compare kernels with those apart that they are made of.
-  bool casts_in_attention = true;  // its gradient writes the 8-bit factors made of its results
-  bool whole_layers =
-      true;  // a small model's attention, or convolution, begins the chain of rows behind it
+  // Tests alone choose these, to compare kernels with those apart that they are made of: the
+  // gradient of attention writes the 8-bit factors made of its results; attention and convolution
+  // of a small model begin the chain of rows behind them.
+  bool casts_in_attention = true;
+  bool whole_layers = true;
 
   auto operator<=>(const ProductChoices&) const = default;
 };
