@@ -138,12 +138,13 @@ void Store::copy(const std::string& name, const Store& from) {
   if (!stays_here || !target.is_fp32()) return write(name, from.read(name));
   const Attributes none;
   const float factor = 1;
+  const RandomStream random(0, name);
   device_.find_kernel(identity_op)
       .run({.inputs = {&source, 1},
             .outputs = {&target, 1},
             .attributes = none,
             .factors = {&factor, 1},
-            .random = {},
+            .random = {&random, 1},
             .workspace = {}});
 }
 
