@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <poll.h>
 #include <sys/ioctl.h>
 #include <termios.h>
 #include <unistd.h>
@@ -55,10 +56,22 @@ class Terminal {
   Terminal& operator=(const Terminal&) = delete;
 
   std::FILE* file() { return file_.get(); }
+  // What is written arrives in its order, but later and in parts: all is there when a mark behind
+  // it is.
   std::string written() {
-    char text[4096];
-    ssize_t count = ::read(control_, text, sizeof text);
-    return count > 0 ? std::string(text, static_cast<size_t>(count)) : "";
+    constexpr char kMark = '\0';
+    EXPECT_EQ(::write(::fileno(file_.get()), &kMark, 1), 1);
+    std::string text;
+    while (!text.ends_with(kMark)) {
+      constexpr int kMostMilliseconds = 10'000;
+      pollfd arrival{control_, POLLIN, 0};
+      if (::poll(&arrival, 1, kMostMilliseconds) != 1) return text + " and no mark";
+      char part[4096];
+      ssize_t count = ::read(control_, part, sizeof part);
+      if (count > 0) text.append(part, static_cast<size_t>(count));
+    }
+    text.pop_back();
+    return text;
   }
 
  private:
