@@ -7,6 +7,7 @@
 #include "sigma1/base/rng.h"
 #include "sigma1/passes/precision.h"
 #include "sigma1/runtime/store.h"
+#include "tests/numerics/stats_checks.h"
 
 namespace sigma1 {
 namespace {
@@ -42,28 +43,17 @@ class CpuMeterOf : public testing::TestWithParam<const char*> {
   Store store_;
 };
 
-void expect_loss(const FormatLoss& got, const FormatLoss& want) {
-  EXPECT_EQ(got.to_zero, want.to_zero);
-  EXPECT_EQ(got.subnormal, want.subnormal);
-  EXPECT_EQ(got.beyond, want.beyond);
-}
-
 TEST_P(CpuMeterOf, FindsWhatIsStored) {
   auto [got, loss] = look();
   TensorStats want;
   want.add(store_.read("x"));
-  EXPECT_EQ(got.count, kCount);
-  EXPECT_EQ(got.zeros, want.zeros);
-  EXPECT_EQ(got.nonfinite, want.nonfinite);
-  EXPECT_EQ(got.abs_min, want.abs_min);
-  EXPECT_EQ(got.abs_max, want.abs_max);
-  EXPECT_EQ(got.binades, want.binades);
+  expect_counts(got, want);
   EXPECT_NEAR(got.mean(), want.mean(), 1e-13 * want.rms());
   EXPECT_NEAR(got.rms(), want.rms(), 1e-13 * want.rms());
   FormatLoss expected;
   expected.add(store_.read("x"), kLimits);
   EXPECT_GT(loss.to_zero * loss.subnormal * loss.beyond, 0);
-  expect_loss(loss, expected);
+  expect_counts(loss, expected);
 }
 
 TEST_P(CpuMeterOf, ScalesSoThatTheLargestFits) {

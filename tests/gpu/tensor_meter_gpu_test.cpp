@@ -7,6 +7,7 @@
 #include "sigma1/base/rng.h"
 #include "sigma1/passes/precision.h"
 #include "sigma1/runtime/store.h"
+#include "tests/numerics/stats_checks.h"
 
 namespace sigma1 {
 namespace {
@@ -55,17 +56,10 @@ TEST_P(CudaMeterOf, FindsWhatTheCpuDoes) {
     SCOPED_TRACE(i);
     const auto& [got, got_loss] = found[i];
     const auto& [want, want_loss] = expected[i];
-    EXPECT_EQ(got.count, want.count);
-    EXPECT_EQ(got.zeros, want.zeros);
-    EXPECT_EQ(got.nonfinite, want.nonfinite);
-    EXPECT_EQ(got.abs_min, want.abs_min);
-    EXPECT_EQ(got.abs_max, want.abs_max);
-    EXPECT_EQ(got.binades, want.binades);
+    expect_counts(got, want);
     EXPECT_NEAR(got.rms(), want.rms(), 1e-12 * want.rms());
     EXPECT_NEAR(got.mean(), want.mean(), 1e-12 * want.rms());
-    EXPECT_EQ(got_loss.to_zero, want_loss.to_zero);
-    EXPECT_EQ(got_loss.subnormal, want_loss.subnormal);
-    EXPECT_EQ(got_loss.beyond, want_loss.beyond);
+    expect_counts(got_loss, want_loss);
   }
 }
 

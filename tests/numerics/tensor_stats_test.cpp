@@ -12,6 +12,7 @@
 #include "sigma1/base/rng.h"
 #include "sigma1/numerics/quantize.h"
 #include "tests/backend/instruction_sets.h"
+#include "tests/numerics/stats_checks.h"
 
 namespace sigma1 {
 namespace {
@@ -127,15 +128,6 @@ Floats mixed_numbers(size_t count) {
 
 void expect_near(double got, double want, double size) {
   EXPECT_LE(std::fabs(got - want), 1e-13 * size) << got << " for " << want;
-}
-
-void expect_counts(const TensorStats& got, const TensorStats& want) {
-  EXPECT_EQ(got.count, want.count);
-  EXPECT_EQ(got.zeros, want.zeros);
-  EXPECT_EQ(got.nonfinite, want.nonfinite);
-  EXPECT_EQ(got.abs_min, want.abs_min);
-  EXPECT_EQ(got.abs_max, want.abs_max);
-  EXPECT_EQ(got.binades, want.binades);
 }
 
 void expect_same(const TensorStats& got, const TensorStats& want) {
